@@ -1,0 +1,185 @@
+"""The three sides of a bus, as protocols. The directory (`bus.host`, `bus.reader`, `bus.hand`) and `MemoryBus` keep the
+same contract, tested by one suite.
+
+* a *hand* (worker, or its command) publishes messages and the files of its own attempt;
+* the *host* (the one conductor) reads them, keeps the journal and the projections;
+* a *reader* (status, why, logs, events) only looks: it takes no lock and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bus.wire import AttemptId, ExitRecord, JsonObject, Message, ProcRecord, Record, Stamp, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A valid message found in `inbox/`."""
+
+    name: str
+    """File name, for `discard`."""
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """An operator's order found in `control/`."""
+
+    name: str
+    number: int
+    verb: str
+    target: str | None = None
+    text: str | None = None
+    who: str = "operator"
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Something found that is not what its place asks for: moved to `quarantine/` with the reason beside it."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What one look at `inbox/` and `control/` found, in a fixed order (never by mtime).
+
+    Messages: sorted by attempt (text order), then RESULT last, then time stamp and id. Controls: by number.
+    """
+
+    messages: tuple[Incoming, ...] = ()
+    controls: tuple[Control, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the track, as far as `conductor.json` says. Believed only together with a held lock."""
+
+    pid: int
+    host: str
+    started_at: str
+    epoch: int
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """Looking. Every method may be called while a conductor and workers write."""
+
+    def records(self, since: int = 0) -> Iterator[Record]:
+        """Yield the journal's records with `seq > since`, in order; stops before a line still being written."""
+
+    def holder(self) -> Holder | None:
+        """Return who runs the track now; None where the lock is free."""
+
+    def not_ingested(self) -> int:
+        """Count messages and controls that no conductor has read yet."""
+
+    def load_plan(self, sha: str) -> bytes:
+        """Return a frozen plan; raises BusError where it is missing or its hash is wrong."""
+
+    def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
+        """Return the attempt's result; None before it is written."""
+
+    def read_proc(self, attempt: AttemptId) -> ProcRecord | None:
+        """Return the worker's claim; None before it is made."""
+
+    def read_command(self, attempt: AttemptId) -> JsonObject | None:
+        """Return `{"pid", "start_ticks", "session"}` of the attempt's command; None before it was started."""
+
+    def is_live(self, attempt: AttemptId) -> bool:
+        """Tell whether a worker holds the attempt's lock (LOCK_SH|LOCK_NB probe)."""
+
+    def read_worker_status(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the worker's last report `{"progress_pct", "phase", "text", "usage"}`; None where there is none."""
+
+    def heartbeat(self, attempt: AttemptId) -> int | None:
+        """Return an opaque value that changes with each beat; None before the first. Not a time to compare."""
+
+
+class Host(Reader, Protocol):
+    """The conductor's side. One at a time: opening it takes `conductor.lock` and a new epoch."""
+
+    epoch: int
+
+    def stage(
+        self,
+        type: str,
+        payload: JsonObject,
+        t: Stamp,
+        *,
+        source: str = "conductor",
+        task: TaskId | None = None,
+        attempt: AttemptId | None = None,
+        id: str | None = None,
+    ) -> Record:
+        """Add a record to the batch in memory; nothing is written before `commit`."""
+
+    def commit(self) -> None:
+        """Append the batch with one write (and one fdatasync in `power`). Raises JournalBlocked where the disk is
+        full or read-only: the batch is kept, the file is as before, and `commit` may be called again."""
+
+    def project(self, records: Iterable[Record]) -> None:
+        """Make `events/` agree with these committed records. Idempotent."""
+
+    def scan(self) -> Scan:
+        """Read `inbox/` and `control/`. Found files stay until `discard`."""
+
+    def discard(self, items: Iterable[Incoming | Control]) -> None:
+        """Remove files whose record is committed."""
+
+    def freeze_plan(self, body: bytes) -> str:
+        """Keep a plan under its SHA-256 and return that."""
+
+    def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
+        """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`.
+
+        The folder appears whole, by rename. Whoever has the descriptor holds the lock: pass it on and close it.
+        """
+
+    def revoke(self, attempt: AttemptId, reason: str) -> None:
+        """Write `revoked`; the worker looks at it at least every 500 ms. Idempotent: the first reason stays."""
+
+    def close_attempt(self, attempt: AttemptId) -> None:
+        """Remove heartbeat, worker status and scratch of an attempt whose end is journaled. Idempotent."""
+
+    def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
+        """Replace `locks.json` and `worker-status.json`. The caller keeps to one call a second."""
+
+    def close(self) -> None:
+        """Give up the track. The lock file stays."""
+
+
+class Hand(Protocol):
+    """A worker's side of its own attempt."""
+
+    attempt: AttemptId
+
+    def claim(self, proc: ProcRecord) -> bool:
+        """Publish `proc.json`; False where another process has claimed the attempt before."""
+
+    def started(self, pid: int, start_ticks: int, session: int) -> None:
+        """Publish the identity of the command: `command.json`."""
+
+    def revoked(self) -> str | None:
+        """Return the reason of a stop, None where there is none."""
+
+    def newest_epoch(self) -> int:
+        """Return the highest epoch of any conductor of this bus."""
+
+    def beat(self) -> None:
+        """Touch the heartbeat, making it at the first call."""
+
+    def report_status(self, status: JsonObject) -> None:
+        """Replace the worker status. The caller keeps to one call a second."""
+
+    def publish(self, message: Message, *, durable: bool = False) -> None:
+        """Hand in a message: whole or not at all."""
+
+    def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+        """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body."""

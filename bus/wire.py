@@ -1,0 +1,261 @@
+"""What is written on the bus, byte for byte. Pure: standard library only, opens nothing.
+
+Two envelopes. A `Message` is what anybody *hands in*: one file in `inbox/`, a JSON line and a checksum line, so that a
+shell can make one with `sha256sum`. A `Record` is what the conductor *records*: one line of `queue.jsonl`. Two bodies
+are read by both sides: `ExitRecord` (`exit.json`, the result of an attempt) and `ProcRecord` (`proc.json`, a worker's
+claim of its attempt). `WorkerSpec` is the order that a conductor gives to a worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NewType
+
+TaskId = NewType("TaskId", str)
+"""A task's id exactly as the plan writes it."""
+
+AttemptId = NewType("AttemptId", str)
+"""`<encoded task>~<number>-<8 hex nonce>`; unique over the life of a bus. See `bus.layout`."""
+
+MAX_LINE = 4096
+"""Longest journal line in bytes, newline included. A larger payload becomes a blob first."""
+
+MAX_MESSAGE = 1 << 20
+"""Longest message in bytes."""
+
+MAX_DEPTH = 32
+"""Deepest nesting of a message."""
+
+JsonObject = Mapping[str, Any]
+
+
+class WireError(ValueError):
+    """Bytes that are not what this format says; the text says what is wrong with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """When something was journaled, on the conductor's clocks. Only `mono` of one `boot` may be subtracted."""
+
+    wall: float
+    """Seconds since the epoch; for people."""
+    mono: float
+    """Seconds of CLOCK_BOOTTIME (CLOCK_MONOTONIC where there is none)."""
+    boot: str
+    """The boot id; `mono` values of two boots have nothing to do with each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of the journal."""
+
+    seq: int
+    epoch: int
+    t: Stamp
+    id: str
+    """32 hex digits. A message keeps its id when it is recorded; that is how it is recognised again."""
+    type: str
+    source: str
+    """`conductor`, `worker:<attempt>` or `operator:<who>`."""
+    timestamp: str
+    """ISO 8601 UTC with `Z`: `t.wall` for people and older tools."""
+    task: TaskId | None
+    attempt: AttemptId | None
+    payload: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One file of `inbox/`: what a worker (or its command) says about its own attempt."""
+
+    id: str
+    """32 hex digits, random; the first 16 are in the file's name."""
+    type: str
+    attempt: AttemptId
+    timestamp: str
+    """The sender's wall clock, for people; never compared with anything."""
+    payload: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """`exit.json`: the result of an attempt, written once, last. The RESULT message has this as its payload."""
+
+    started: bool
+    """Whether the command was exec'ed."""
+    ended_by: str
+    """`self`, `timeout` or `stop`: other than `self` only if the ladder's first signal came before the end."""
+    stop_reason: str | None = None
+    why: str | None = None
+    """Why the command was not started: `revoked`, `stale_epoch`, `spawn: <reason>`."""
+    command: JsonObject | None = None
+    """`{"code": int|null, "signal": int|null}` of the command."""
+    report: JsonObject | None = None
+    """The last `bus complete|fail` of the attempt: `{"verb": "complete"|"fail", …}`. Evidence, never an end."""
+    final_record: JsonObject | None = None
+    """The agent's own last word, for agents that have one."""
+    verify: Sequence[JsonObject] = ()
+    """`{"argv": […], "code": int|null, "signal": int|null}` for each verify command that was run, in order."""
+    outputs: Sequence[JsonObject] = ()
+    """`{"path": str, "exists": bool}` for each declared output."""
+    usage: JsonObject | None = None
+    leftovers: JsonObject = field(default_factory=dict)
+    """`{"killed": [{"pid", "name"}], "kept": […]}`: processes that outlived the command."""
+    tree_empty: bool = True
+    """Whether nothing of the attempt's process tree was left (what policy kept does not count)."""
+    started_at: str | None = None
+    ended_at: str | None = None
+    seconds: float | None = None
+    """From the exec of the command to its end, on the worker's monotonic clock."""
+    log_bytes: JsonObject = field(default_factory=dict)
+    """`{"stdout": int, "stderr": int}`: bytes produced, also those that the cap dropped."""
+    tail: str = ""
+    """The end of stderr (of stdout where stderr is empty), at most 2 kB: for errors people read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcRecord:
+    """`proc.json`: the worker's claim of its attempt. A pid means something only with its boot and start ticks."""
+
+    boot: str
+    pid: int
+    start_ticks: int
+    epoch: int
+    """The epoch of the conductor that dispatched it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """How a tree is ended: seconds to wait after each signal. An INT step of 0 is left out."""
+
+    interrupt: float = 0.0
+    terminate: float = 10.0
+
+    @property
+    def length(self) -> float:
+        """Seconds from the first signal to KILL."""
+        return self.interrupt + self.terminate
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """The order for one attempt: everything a worker needs. Sent as JSON, kept in `task.json` when asked for."""
+
+    bus: str
+    """Absolute path of the bus directory."""
+    attempt: AttemptId
+    epoch: int
+    task: TaskId
+    number: int
+    """1 for the first attempt of the task."""
+    nonce: str
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment (after `env_keep`)."""
+    env_keep: Sequence[str] | None = None
+    """Globs of inherited variables to keep; None keeps all but CONDUCTOR_* and the markers of an agent session."""
+    timeout: float | None = None
+    """Seconds from exec to the first signal of the ladder; None is no limit."""
+    ladder: Ladder = field(default_factory=Ladder)
+    verify: Sequence[Sequence[str]] = ()
+    outputs: Sequence[str] = ()
+    leftovers: str = "kill"
+    never_kill: Sequence[str] = ("gpg-agent", "ssh-agent")
+    heartbeat: float = 30.0
+    log_cap: int = 8 << 20
+    """Bytes kept of the beginning, and again of the end, of each output stream."""
+    durable: bool = True
+    """Whether the result is synced to disk before it is announced."""
+    prompt: str | None = None
+    """Text of `prompt.md`; None where nobody needs one."""
+    task_file: JsonObject | None = None
+    """Content of `task.json`; None where nobody needs one."""
+
+
+def dumps(value: Any) -> str:
+    """Encode compactly, keeping non-ASCII text as it is; NaN and infinities are refused."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """Turn one of the dataclasses of this module into plain JSON data."""
+    return asdict(value)
+
+
+def exit_from_json(data: JsonObject) -> ExitRecord:
+    """Rebuild an `ExitRecord`, ignoring fields that a newer minor format added."""
+    return ExitRecord(**_known(ExitRecord, data))
+
+
+def proc_from_json(data: JsonObject) -> ProcRecord:
+    """Rebuild a `ProcRecord`, ignoring unknown fields."""
+    return ProcRecord(**_known(ProcRecord, data))
+
+
+def spec_from_json(data: JsonObject) -> WorkerSpec:
+    """Rebuild a `WorkerSpec`, ignoring unknown fields."""
+    known = _known(WorkerSpec, data)
+    known["ladder"] = Ladder(**known.get("ladder", {}))
+    return WorkerSpec(**known)
+
+
+def _known(kind: type, data: JsonObject) -> dict[str, Any]:
+    names = {f.name for f in fields(kind)}
+    return {name: value for name, value in data.items() if name in names}
+
+
+def encode_record(record: Record) -> bytes:
+    """One journal line, newline included; `crc` covers the bytes before `,"crc"`."""
+    head = dumps(
+        {
+            "seq": record.seq,
+            "epoch": record.epoch,
+            "t": {"wall": record.t.wall, "mono": record.t.mono, "boot": record.t.boot},
+            "id": record.id,
+            "type": record.type,
+            "source": record.source,
+            "timestamp": record.timestamp,
+            "task": record.task,
+            "attempt": record.attempt,
+            "payload": record.payload,
+        }
+    )[:-1].encode()
+    return b'%s,"crc":"%08x"}\n' % (head, zlib.crc32(head))
+
+
+def decode_record(line: bytes) -> Record:
+    """Read one journal line (newline optional). Raises WireError where anything about it is wrong."""
+    body = line.rstrip(b"\n")
+    head, mark, crc = body.rpartition(b',"crc":"')
+    if not mark or len(crc) != 10 or crc[8:] != b'"}':
+        raise WireError("no checksum at the end of the line")
+    if b"%08x" % zlib.crc32(head) != crc[:8]:
+        raise WireError("the checksum does not fit the line")
+    try:
+        data = json.loads(body)
+        t = data["t"]
+        return Record(
+            seq=data["seq"],
+            epoch=data["epoch"],
+            t=Stamp(t["wall"], t["mono"], t["boot"]),
+            id=data["id"],
+            type=data["type"],
+            source=data["source"],
+            timestamp=data["timestamp"],
+            task=data["task"],
+            attempt=data["attempt"],
+            payload=data["payload"],
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WireError(f"not a journal line: {error}") from error
+
+
+def encode_message(message: Message) -> bytes:
+    """The two lines of a message file."""
+    body = dumps(to_json(message)).encode()
+    return b"%s\nsha256:%s\n" % (body, hashlib.sha256(body).hexdigest().encode())

@@ -1,0 +1,1 @@
+"""Runs a plan of tasks: `cli` over `runtime` over the pure `core`."""

@@ -1,0 +1,1 @@
+"""Decisions: pure state machines that take an event and the time and return instructions. Nothing here does IO."""

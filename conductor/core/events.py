@@ -1,0 +1,267 @@
+"""What can happen, in the past tense: the facts that the conductor finds, and the decisions that the machine takes.
+
+Each class is one word of the journal (`TYPE`); its fields are the payload, except `task` and `attempt`, which stand in
+the envelope. Facts are journaled and then applied; decisions are made by `Machine.handle`, journaled right behind the
+fact that caused them, and applied by a replay. `conductor.core.codec` turns both into payloads and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from bus.wire import AttemptId, ExitRecord, TaskId
+from conductor.core.task import Plan, RunOptions
+
+# --- facts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A round begins: the first one, or a new one after RUN_ENDED. Whatever is not done goes back to pending."""
+
+    TYPE: ClassVar[str] = "RUN_STARTED"
+    run: str
+    """Id of the run (of the round), 16 hex digits."""
+    plan_sha: str
+    project: str
+    options: RunOptions
+    plan: Plan = field(compare=False, repr=False)
+    """Not in the payload: the codec finds it by `plan_sha`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """A conductor took over a run that has not ended (a crash). Same plan and budgets, perhaps other options."""
+
+    TYPE: ClassVar[str] = "RUN_RESUMED"
+    run: str
+    options: RunOptions
+    from_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReceived:
+    """`exit.json` of an attempt was read, by its message or from the file. The first one counts."""
+
+    TYPE: ClassVar[str] = "RESULT"
+    task: TaskId
+    attempt: AttemptId
+    exit: ExitRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReportReceived:
+    """`bus complete|fail`: evidence from inside the attempt, never an end."""
+
+    TYPE: ClassVar[str] = "REPORT"
+    task: TaskId
+    attempt: AttemptId
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReceived:
+    """`bus progress`: shown, changes no decision."""
+
+    TYPE: ClassVar[str] = "PROGRESS"
+    task: TaskId
+    attempt: AttemptId
+    pct: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGone:
+    """The worker is dead, `exit.json` does not exist, and the tree was proved empty.
+
+    `started` is False where no command pid is known: then the attempt never started.
+    """
+
+    TYPE: ClassVar[str] = "WORKER_GONE"
+    task: TaskId
+    attempt: AttemptId
+    started: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """The launcher could not make a worker; nothing of the attempt runs."""
+
+    TYPE: ClassVar[str] = "LAUNCH_FAILED"
+    task: TaskId
+    attempt: AttemptId
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAdopted:
+    """A new conductor found the attempt alive and goes on watching it."""
+
+    TYPE: ClassVar[str] = "ATTEMPT_ADOPTED"
+    task: TaskId
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A timer of the machine ran out."""
+
+    TYPE: ClassVar[str] = "TIMER_FIRED"
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReceived:
+    """An operator's verb, or a signal: `drain` (Ctrl-C once, `stop --drain`) and `stop` (Ctrl-C twice, TERM, `stop`).
+
+    Verbs that the machine does not know are ignored by name (they are journaled and shown).
+    """
+
+    TYPE: ClassVar[str] = "CONTROL"
+    verb: str
+    who: str
+    """`signal:INT`, `signal:TERM`, or `operator:<user>`."""
+    target: str | None = None
+    text: str | None = None
+
+
+# --- decisions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDispatched:
+    """The intent to start an attempt; journaled before anything of it exists."""
+
+    TYPE: ClassVar[str] = "WORKER_DISPATCHED"
+    task: TaskId
+    attempt: AttemptId
+    number: int
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopDecided:
+    """An attempt is to be ended, for `reason` (a failure class)."""
+
+    TYPE: ClassVar[str] = "STOP"
+    task: TaskId
+    attempt: AttemptId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The verdict on one attempt. `error_class` None is success."""
+
+    TYPE: ClassVar[str] = "ATTEMPT_ENDED"
+    task: TaskId
+    attempt: AttemptId
+    number: int
+    error_class: str | None
+    message: str
+    started: bool
+    counted: bool
+    """Whether it uses up one of the task's retries."""
+    exit: Mapping[str, Any] | None
+    """`{"code": …, "signal": …}` of the command."""
+    evidence: Mapping[str, Any]
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """Another attempt will be made after `delay` seconds."""
+
+    TYPE: ClassVar[str] = "RETRY_SCHEDULED"
+    task: TaskId
+    number: int
+    """Of the attempt to come."""
+    delay: float
+    error_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCompleted:
+    """Final: done."""
+
+    TYPE: ClassVar[str] = "TASK_COMPLETE"
+    task: TaskId
+    attempt: AttemptId | None
+    task_id: TaskId
+    commit_sha: str | None
+    files_modified: tuple[str, ...]
+    unblocks: tuple[TaskId, ...]
+    """Tasks whose last open dependency this was, in plan order."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """Final for this round: failed."""
+
+    TYPE: ClassVar[str] = "TASK_FAILED"
+    task: TaskId
+    attempt: AttemptId | None
+    task_id: TaskId
+    error: str
+    error_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBlocked:
+    """Final for this round: a dependency, near or far, failed or was cancelled."""
+
+    TYPE: ClassVar[str] = "TASK_BLOCKED"
+    task: TaskId
+    task_id: TaskId
+    blocked_by: tuple[TaskId, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSkipped:
+    """Final for this round: not started when the run ended, or not named by `--only`."""
+
+    TYPE: ClassVar[str] = "TASK_SKIPPED"
+    task: TaskId
+    task_id: TaskId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The round is over. `state`: done | failed | stopped | escalated."""
+
+    TYPE: ClassVar[str] = "RUN_ENDED"
+    state: str
+    reason: str | None
+    """`stopped` where an operator or a signal ended it, `fail_fast`, …; None where the plan was worked off."""
+    counts: Mapping[str, int]
+
+
+Fact = (
+    RunStarted
+    | RunResumed
+    | ResultReceived
+    | ReportReceived
+    | ProgressReceived
+    | WorkerGone
+    | LaunchFailed
+    | AttemptAdopted
+    | TimerFired
+    | ControlReceived
+)
+Decision = (
+    WorkerDispatched
+    | StopDecided
+    | AttemptEnded
+    | RetryScheduled
+    | TaskCompleted
+    | TaskFailed
+    | TaskBlocked
+    | TaskSkipped
+    | RunEnded
+)
+Event = Fact | Decision

@@ -1,0 +1,1 @@
+"""The thin shell around the core: the one loop, the launchers, the clock."""

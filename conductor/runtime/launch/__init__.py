@@ -1,0 +1,1 @@
+"""Launchers: how an attempt becomes a process."""

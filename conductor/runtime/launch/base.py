@@ -1,0 +1,54 @@
+"""The launcher seam: how an attempt becomes a process, and how we hear of it.
+
+Built so that a cluster's scheduler fits as well as local processes: a job is accepted at once, may start later, may
+outlive the conductor, and is found again by its key. Exit status never depends on the engine's memory: the worker
+writes `exit.json` itself, and claims its attempt, so an engine that starts a second copy cannot run a command twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, Protocol
+
+from bus.wire import AttemptId, ProcRecord, WorkerSpec
+
+Life = Literal["pending", "running", "ended", "lost"]
+"""`pending`: accepted, not started. `lost`: the engine does not know; it does not mean dead."""
+
+
+class LaunchError(Exception):
+    """The launcher could not take the attempt now; the text says why. Nothing of it runs."""
+
+
+class Launcher(Protocol):
+    """One way of starting workers. All calls return at once."""
+
+    def launch(self, spec: WorkerSpec, live: int) -> None:
+        """Accept the attempt `spec.attempt`, its intent being journaled. Takes over (closes) the descriptor `live`.
+
+        Raises LaunchError where it cannot be taken; later trouble is told by `poll` (`ended` without `exit.json`).
+        """
+
+    def poll(self, attempts: Iterable[AttemptId]) -> Mapping[AttemptId, Life]:
+        """Tell the life of each attempt, one call for all."""
+
+    def terminate(self, attempt: AttemptId) -> None:
+        """Hint that the worker should look at its `revoked` file now (TERM). Idempotent; a vanished one is no error."""
+
+    def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+        """End everything that is left of the attempt with KILL and tell whether it is proved empty.
+
+        Called again at each pass until it says True. `command` is the content of `command.json`.
+        """
+
+    def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
+        """Go on watching an attempt that an earlier conductor launched; False where nothing of it is found."""
+
+    def capacity(self) -> int:
+        """How many more would start now; the plan's own limit applies on top."""
+
+    def wake_fds(self) -> list[int]:
+        """Descriptors that become readable when something ended or an answer came; `poll` reads them."""
+
+    def close(self) -> None:
+        """Let go of the engine; workers live on."""

@@ -1,0 +1,1 @@
+"""Carries out one attempt of one task, and nothing else."""

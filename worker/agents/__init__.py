@@ -1,0 +1,1 @@
+"""One pure adapter per kind of agent. The plain command is the adapter that always works."""
