@@ -1,0 +1,56 @@
+"""Errors of the bus. Each says what, where, and what to do next."""
+
+from __future__ import annotations
+
+
+class BusError(Exception):
+    """The bus cannot be used as it is."""
+
+    code = "bus_unsafe"
+
+    def __init__(
+        self, message: str, *, path: str | None = None, line: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.line = line
+        self.hint = hint
+
+
+class BusGone(BusError):
+    """There is no bus, or it was moved, replaced or removed while in use."""
+
+    code = "bus_gone"
+
+
+class BusCorrupt(BusError):
+    """The journal is damaged before its end, or a frozen plan is not what its name says."""
+
+    code = "bus_corrupt"
+
+
+class BusUnsafe(BusError):
+    """The directory belongs to somebody else, can be written by others, or is not a directory."""
+
+    code = "bus_unsafe"
+
+
+class BusFormat(BusError):
+    """The bus was made by a newer major version."""
+
+    code = "bus_format"
+
+
+class HeldByOther(BusError):
+    """Another conductor holds the track."""
+
+    code = "held_by_other"
+
+
+class JournalBlocked(BusError):
+    """The journal could not be written (disk full, quota, read-only). The batch is kept; call `commit` again later."""
+
+
+class AlreadyFinished(BusError):
+    """The attempt has an `exit.json` already; the first one counts."""
