@@ -1,0 +1,81 @@
+"""How an error reaches the user: text on stderr, or one JSON object as the last line of stdout; never a traceback."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import click
+
+from bus.errors import BusError
+from conductor.cli.escape import lines, one_line
+from conductor.cli.exit_codes import Exit, exit_of
+from conductor.cli.output import err, print_json
+from conductor.errors import ConductorError
+
+DEBUG = "CONDUCTOR_DEBUG"
+"""With this in the environment an error of the program itself shows its traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as the user sees it."""
+
+    code: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+    hint: str | None = None
+
+    @property
+    def place(self) -> str | None:
+        """`plan.md:41`, `plan.md`, or None."""
+        return f"{self.path}:{self.line}" if self.path and self.line else self.path
+
+
+def describe(error: Exception) -> Failure:
+    """Turn any exception into what the user is told."""
+    if isinstance(error, ConductorError | BusError):
+        return Failure(error.code, error.message, error.path, error.line, error.hint)
+    if isinstance(error, click.UsageError):
+        hint = f"`{error.ctx.command_path} --help`" if error.ctx else None
+        return Failure("usage", error.format_message(), hint=hint)
+    if isinstance(error, click.ClickException):
+        return Failure("usage", error.format_message())
+    if isinstance(error, OSError):
+        path = error.filename if isinstance(error.filename, str) else None
+        return Failure("io", error.strerror or str(error) or type(error).__name__, path)
+    hint = "please report this" + ("" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where it happened")
+    return Failure("internal", f"conductor itself failed: {type(error).__name__}: {error}", hint=hint)
+
+
+def report(error: Exception, *, as_json: bool) -> Exit:
+    """Tell the user about `error` and return the exit code that belongs to it."""
+    failure = describe(error)
+    if failure.code == "internal" and os.environ.get(DEBUG):
+        import traceback
+
+        err("".join(traceback.format_exception(error)).rstrip())
+    if as_json:
+        print_json({"error": as_data(failure)}, pretty=False)
+    else:
+        err(as_text(failure))
+    return exit_of(failure.code)
+
+
+def as_data(failure: Failure) -> dict[str, str | int | None]:
+    """Return the object under `error` of the JSON form."""
+    return {
+        "code": failure.code,
+        "message": failure.message,
+        "path": failure.path,
+        "line": failure.line,
+        "hint": failure.hint,
+    }
+
+
+def as_text(failure: Failure) -> str:
+    """Return `error: PLACE: MESSAGE` and, on lines of their own, the rest of the message and the hint."""
+    place = f"{one_line(failure.place)}: " if failure.place else ""
+    text = f"error: {place}{lines(failure.message)}"
+    return f"{text}\nhint: {lines(failure.hint)}" if failure.hint else text

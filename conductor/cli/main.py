@@ -1,0 +1,154 @@
+"""The command line: a table of verbs, each imported when it is used, and one place where errors end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from io import TextIOWrapper
+from itertools import takewhile
+from typing import NamedTuple
+
+import click
+
+from conductor.cli.exit_codes import Exit
+from conductor.cli.failure import report
+from conductor.cli.output import out
+
+
+class Verb(NamedTuple):
+    """One line of the table of verbs."""
+
+    place: str
+    """`module:attribute` of its click command."""
+    section: str
+    summary: str
+
+
+VERBS: dict[str, Verb] = {
+    "run": Verb("conductor.cli.run:run", "Work", "Run a track, or go on with it, until nothing more can be done."),
+    "plan": Verb("conductor.cli.plan:plan", "Work", "Check a plan; show its waves, critical path and conflicts."),
+    "init": Verb("conductor.cli.init:init", "Work", "Begin a track: a folder with a plan to fill in."),
+    "status": Verb("conductor.cli.status:status", "Look", "Show how a track stands, task by task."),
+    "why": Verb("conductor.cli.why:why", "Look", "Say why a task is where it is, and what happened to it."),
+    "logs": Verb("conductor.cli.logs:logs", "Look", "Show what a task's command printed."),
+    "events": Verb("conductor.cli.events:events", "Look", "Show the journal of a track, line by line."),
+    "stop": Verb("conductor.cli.stop:stop", "Steer", "End a run: stop its workers, or let them finish."),
+    "bus": Verb("conductor.cli.bus:bus", "For workers", "Talk to the conductor from inside a worker."),
+}
+
+EXAMPLES = """Examples:
+
+\b
+  conductor init my-track            begin a track
+  conductor plan my-track            check it before running it
+  conductor run my-track             run it; run again to go on
+  conductor status my-track --watch  look on from another terminal
+  conductor why my-track 1.2         what happened to task 1.2
+"""
+
+
+class Verbs(click.Group):
+    """The group `conductor`: knows the verbs by the table, imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb; None where there is none of this name."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, attribute = VERBS[cmd_name].place.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or say which one may be meant."""
+        name = args[0]
+        if name not in VERBS and not name.startswith("-"):
+            ctx.fail(f"there is no verb {name!r}.{did_you_mean(name, list(VERBS))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs by purpose; from the table alone, so that help imports none of them."""
+        for section in dict.fromkeys(verb.section for verb in VERBS.values()):
+            with formatter.section(section):
+                formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items() if verb.section == section])
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return ` Did you mean …?` for the closest known word, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from conductor_bus_start import __version__
+
+        out(f"conductor {__version__}")
+        context.exit()
+
+
+@click.group(cls=Verbs, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def conductor() -> None:
+    """Run a plan of tasks with several workers at once, over a message bus of plain files."""
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Carry out one command line and return its exit code. Never raises, never prints a traceback unasked."""
+    _prepare_streams()
+    as_json = "--json" in takewhile(lambda argument: argument != "--", arguments)
+    try:
+        try:
+            code = _invoke(list(arguments) or ["--help"])
+        except (KeyboardInterrupt, click.Abort):
+            code = Exit.INTERRUPTED
+        except BrokenPipeError:
+            code = Exit.OK  # whoever read us has seen enough
+        except Exception as error:
+            code = report(error, as_json=as_json)
+        return _flushed(int(code))
+    except BrokenPipeError:
+        return int(code)
+
+
+def _invoke(arguments: list[str]) -> int:
+    try:
+        with conductor.make_context("conductor", arguments) as context:
+            code = conductor.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return code if isinstance(code, int) else Exit.OK
+
+
+def _prepare_streams() -> None:
+    """Make printing safe: a closed stream swallows, a narrow encoding shows escapes."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - lives as long as the process
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flushed(code: int) -> int:
+    """Flush now, where an error can still be told; the interpreter would print its own at exit."""
+    try:
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return code
+        return int(report(error, as_json=False))

@@ -1,0 +1,62 @@
+"""From the argument TRACK to the folders that it stands for."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from conductor.errors import ConductorError, PlanError
+
+BUS_NAME = ".message-bus"
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Where a track and its bus are."""
+
+    label: str
+    """The argument as it was typed."""
+    dir: Path
+    """Absolute."""
+    bus: Path
+    """Absolute; need not exist."""
+    bus_dir: str | None = None
+    """`--bus-dir` as it was typed."""
+
+    def command(self, verb: str, *arguments: str) -> str:
+        """Return a command line of ours for this track, quoted: what hints tell the user to type."""
+        words = ["conductor", verb, self.label, *arguments]
+        return shlex.join([*words, "--bus-dir", self.bus_dir] if self.bus_dir else words)
+
+
+def resolve(label: str, bus_dir: str | None = None) -> Track:
+    """Find a track's folders. Raises `plan_missing` where TRACK is no folder."""
+    folder = Path(label).absolute()
+    try:
+        found = folder.is_dir()
+        exists = found or folder.exists()
+    except (OSError, ValueError) as error:
+        raise PlanError("plan_missing", f"cannot look at the track: {error}", path=label) from error
+    if not found:
+        if exists:
+            hint = f"give the folder: {Path(label).parent}" if folder.suffix == ".md" else None
+            raise PlanError(
+                "plan_missing", "a track is a folder with a plan.md in it, this is a file", path=label, hint=hint
+            )
+        raise PlanError(
+            "plan_missing",
+            "no such folder",
+            path=label,
+            hint=f"check the path, or start one: `{shlex.join(['conductor', 'init', label])}`",
+        )
+    return Track(label, folder, Path(bus_dir).absolute() if bus_dir else folder / BUS_NAME, bus_dir)
+
+
+def unknown_task(track: Track, task: str, known: list[str]) -> ConductorError:
+    """Make the error for a task id that the plan does not have, naming what is close."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(task, known, n=3, cutoff=0.6) or [name for name in known if name.startswith(task)][:3]
+    hint = f"did you mean {' or '.join(close)}?" if close else f"`{track.command('status')}` lists them"
+    return ConductorError("unknown_task", f"the plan has no task {task!r}", path=track.label, hint=hint)
