@@ -1,0 +1,253 @@
+"""Settings: `conductor.toml` and the environment are read here and nowhere else.
+
+Precedence: task > flag > plan `defaults` > `conductor.toml` (track, then project, then the user's folder) > built in.
+What decisions depend on is resolved into `core.task.RunOptions` and journaled; the rest (`Settings`) only shapes how
+this process works and may differ from start to start.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from bus.wire import Ladder
+from conductor.core.task import Plan, RunOptions, TaskId
+from conductor.errors import ConductorError
+from conductor.plan.commands import CommandError, split_command
+from conductor.plan.durations import parse_duration
+
+FILE_NAME = "conductor.toml"
+
+
+def _duration(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError('a duration is seconds, or text such as "30m" or "1h30m"')
+    return parse_duration(str(value))
+
+
+def _command(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return split_command(value)
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ValueError("a command is text, or a list of texts")
+
+
+Duration = Annotated[float, BeforeValidator(_duration)]
+Command = Annotated[tuple[str, ...] | None, BeforeValidator(_command)]
+
+
+class ConfigFile(BaseModel):
+    """What a `conductor.toml` may say. Every key is optional; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_workers: Annotated[int, Field(ge=1)] = 5
+    retries: Annotated[int, Field(ge=0)] = 2
+    timeout: Duration = 1800.0
+    stale_after: Duration = 600.0
+    heartbeat: Annotated[Duration, Field(gt=0)] = 30.0
+    retry_delay: Duration = 1.0
+    retry_delay_max: Duration = 60.0
+    command: Command = None
+    agent: str | None = None
+    on_conflict: Annotated[str, Field(pattern="^(serialize|allow)$")] = "serialize"
+    leftovers: Annotated[str, Field(pattern="^(kill|keep|fail)$")] = "kill"
+    never_kill: tuple[str, ...] = ("gpg-agent", "ssh-agent")
+    durability: Annotated[str, Field(pattern="^(power|process)$")] = "power"
+    terminate_grace: Annotated[Duration, Field(gt=0)] = 10.0
+    """Seconds between TERM and KILL when a command is ended."""
+    log_cap: Annotated[int, Field(ge=4096)] = 8 << 20
+    """Bytes kept of the beginning, and of the end, of each output stream of an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line said; None where it said nothing."""
+
+    max_workers: int | None = None
+    retries: int | None = None
+    timeout: str | None = None
+    command: str | None = None
+    agent: str | None = None
+    on_conflict: str | None = None
+    durability: str | None = None
+    only: tuple[str, ...] = ()
+    skip_ticked: bool = False
+    fail_fast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this process works; nothing that is decided depends on it."""
+
+    heartbeat: float = 30.0
+    ladder: Ladder = field(default_factory=Ladder)
+    never_kill: tuple[str, ...] = ("gpg-agent", "ssh-agent")
+    log_cap: int = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All configuration files merged, with the places that they came from."""
+
+    values: ConfigFile
+    given: frozenset[str]
+    """Names that some file gave."""
+    files: tuple[Path, ...] = ()
+
+
+def load_config(track: Path, project: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read `conductor.toml` of the track, the project and the user; the first that names a key wins.
+
+    Raises ConductorError (`usage`) naming file and key where a file cannot be read or says something wrong.
+    """
+    merged: dict[str, Any] = {}
+    files = []
+    for folder in (track, project, _user_folder(environ)):
+        path = folder / FILE_NAME
+        if path not in files and path.is_file():
+            files.append(path)
+            for name, value in _read(path).items():
+                merged.setdefault(name, value)
+    return Config(ConfigFile(**merged), frozenset(merged), tuple(files))
+
+
+def _user_folder(environ: Mapping[str, str]) -> Path:
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return Path(base) / "conductor"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        ConfigFile(**data)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConductorError("usage", f"cannot read the configuration: {error}", path=str(path)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        text = (
+            "is not a known setting"
+            if first["type"] == "extra_forbidden"
+            else first["msg"].removeprefix("Value error, ")
+        )
+        known = ", ".join(sorted(ConfigFile.model_fields))
+        raise ConductorError(
+            "usage", f"setting `{name}`: {text}", path=str(path), hint=f"known settings: {known}"
+        ) from error
+    return data
+
+
+def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> RunOptions:
+    """Merge flags, the plan's defaults and limits, configuration and built-in values."""
+    values, defaults = config.values, plan.defaults
+
+    def pick(name: str, flag: Any) -> Any:
+        if flag is not None:
+            return flag
+        if name in defaults:
+            return defaults[name]
+        return getattr(values, name)
+
+    timeout = pick("timeout", None) if flags.timeout is None else flag_duration("--timeout", flags.timeout)
+    max_workers = flags.max_workers or plan.limits.max_workers or values.max_workers
+    command = flag_command("--command", flags.command) if flags.command is not None else values.command
+    return RunOptions(
+        max_workers=max_workers,
+        group_workers=flags.max_workers,
+        retries=pick("retries", flags.retries),
+        timeout=timeout or None,
+        stale_after=pick("stale_after", None),
+        retry_delay=values.retry_delay,
+        retry_delay_max=values.retry_delay_max,
+        on_conflict=flags.on_conflict or values.on_conflict,
+        command=command,
+        agent=pick("agent", flags.agent),
+        leftovers=pick("leftovers", None),
+        only=tuple(TaskId(task) for task in flags.only) or None,
+        ticked_done=tuple(task.id for task in plan.tasks if task.ticked) if flags.skip_ticked else (),
+        fail_fast=flags.fail_fast,
+        durability=flags.durability or values.durability,
+        seed=seed,
+    )
+
+
+def override_options(options: RunOptions, flags: Flags) -> RunOptions:
+    """Put the flags that were given over the options of a run that goes on; the rest stays as journaled."""
+    given: dict[str, Any] = {
+        name: value
+        for name in ("max_workers", "retries", "agent", "on_conflict", "durability")
+        if (value := getattr(flags, name)) is not None
+    }
+    if flags.max_workers is not None:
+        given["group_workers"] = flags.max_workers
+    if flags.timeout is not None:
+        given["timeout"] = flag_duration("--timeout", flags.timeout) or None
+    if flags.command is not None:
+        given["command"] = flag_command("--command", flags.command)
+    if flags.fail_fast:
+        given["fail_fast"] = True
+    return replace(options, **given)
+
+
+def resolve_settings(config: Config) -> Settings:
+    """Take from the configuration what only concerns this process."""
+    values = config.values
+    return Settings(
+        heartbeat=values.heartbeat,
+        ladder=Ladder(terminate=values.terminate_grace),
+        never_kill=values.never_kill,
+        log_cap=values.log_cap,
+    )
+
+
+def flag_duration(flag: str, text: str) -> float:
+    """Read a duration given on the command line, in seconds; 0 is no limit."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ConductorError(
+            "usage", f"{flag}: {error}", hint="a duration is 90, 90s, 30m, 2h, 1h30m or none"
+        ) from error
+
+
+def flag_command(flag: str, text: str) -> tuple[str, ...]:
+    """Split a command template given on the command line; it never reaches a shell."""
+    try:
+        return split_command(text)
+    except CommandError as error:
+        hint = f"for a shell: {flag} {shlex.quote('sh -c ' + shlex.quote(text))}" if text.strip() else error.hint
+        raise ConductorError("usage", f"{flag}: {error}", hint=hint) from error
+
+
+def find_project(track: Path, *, flag: str | None, plan: Plan, cwd: Path, home: Path | None) -> Path:
+    """Return the directory that the tasks work in.
+
+    `--project` > the plan's `project:` > the git work tree that holds the track > `cwd` if it holds the track and is
+    neither the track, `/` nor `home` > the track's parent.
+    """
+    if flag is not None:
+        return _existing(cwd / flag, "--project")
+    if plan.project is not None:
+        return _existing(track / plan.project, f"`project:` of {plan.source}")
+    for folder in (track, *track.parents):
+        if (folder / ".git").exists():
+            return folder
+    if cwd in track.parents and cwd not in {Path("/"), home}:
+        return cwd
+    return track.parent
+
+
+def _existing(path: Path, what: str) -> Path:
+    resolved = path.resolve()
+    if not resolved.is_dir():
+        raise ConductorError("usage", f"{what} names {resolved}, which is not a directory", path=str(resolved))
+    return resolved

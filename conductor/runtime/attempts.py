@@ -1,0 +1,107 @@
+"""The attempts that are open (dispatched, end not journaled): are they alive, and what did they leave?
+
+Only yields facts. The order of looking is what makes LOST safe: first the launcher's word that a worker ended, then
+the inbox, then `exit.json`, then the lock, then proof that nothing of the tree is left, then `exit.json` once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bus.contract import Host
+from bus.wire import AttemptId, TaskId
+from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
+from conductor.runtime.launch.base import Launcher
+
+
+@dataclass(slots=True)
+class _Open:
+    task: TaskId
+    force_at: float | None = None
+    """Monotonic time after which the tree is ended from here, because the worker's own ladder should be over."""
+    detail: str = "the worker died before it wrote its result"
+
+
+class Attempts:
+    """Watches open attempts over the launcher seam and the attempt folders."""
+
+    def __init__(self, host: Host, launcher: Launcher) -> None:
+        self._host = host
+        self._launcher = launcher
+        self._open: dict[AttemptId, _Open] = {}
+
+    def task_of(self, attempt: AttemptId) -> TaskId | None:
+        """Return the task of an open attempt; None where the attempt is not open."""
+        one = self._open.get(attempt)
+        return one.task if one else None
+
+    def opened(self, task: TaskId, attempt: AttemptId) -> None:
+        """Watch an attempt from its launch on."""
+        self._open[attempt] = _Open(task)
+
+    def closed(self, attempt: AttemptId) -> None:
+        """Its end is journaled."""
+        self._open.pop(attempt, None)
+
+    def stopping(self, attempt: AttemptId, reason: str, force_at: float) -> None:
+        """A stop was begun; from `force_at` on its tree is ended from here."""
+        if attempt in self._open:
+            self._open[attempt].force_at = force_at
+            self._open[attempt].detail = f"ended by the conductor ({reason}): the worker did not do it in time"
+
+    def next_deadline(self, now: float) -> float | None:
+        """Return the earliest `force_at` still to come; None where there is none."""
+        coming = (one.force_at for one in self._open.values() if one.force_at is not None and one.force_at > now)
+        return min(coming, default=None)
+
+    def suspects(self, now: float) -> list[AttemptId]:
+        """Return attempts whose worker ended, is unknown to the launcher, or had its time to stop."""
+        lives = self._launcher.poll(self._open)
+        return [
+            attempt
+            for attempt, one in self._open.items()
+            if lives.get(attempt, "lost") in ("ended", "lost") or (one.force_at is not None and now >= one.force_at)
+        ]
+
+    def settle(self, attempt: AttemptId, now: float) -> Fact | None:
+        """Return what became of a suspect of which the inbox holds no RESULT; None where it cannot be told yet."""
+        one = self._open[attempt]
+        if fact := self._result(attempt, one.task):
+            return fact
+        forced = one.force_at is not None and now >= one.force_at
+        if self._host.is_live(attempt) and not forced:
+            return None
+        if not self.prove_empty(attempt):
+            return None
+        if fact := self._result(attempt, one.task):
+            return fact
+        started = self._host.read_command(attempt) is not None
+        return WorkerGone(one.task, attempt, started, one.detail)
+
+    def prove_empty(self, attempt: AttemptId) -> bool:
+        """End what is left of an attempt's tree; True once nothing is."""
+        return self._launcher.kill_tree(attempt, self._host.read_command(attempt))
+
+    def reconcile(self, attempts: Iterable[tuple[TaskId, AttemptId]]) -> list[Fact]:
+        """Return what became of attempts of an earlier conductor; those alive are adopted and watched.
+
+        An attempt of which nothing can be told yet (its tree is still being ended) is watched as well.
+        """
+        facts: list[Fact] = []
+        for task, attempt in attempts:
+            self.opened(task, attempt)
+            proc = self._host.read_proc(attempt)
+            if fact := self._result(attempt, task):
+                facts.append(fact)
+            elif self._launcher.reattach(attempt, proc) or self._host.is_live(attempt):
+                facts.append(AttemptAdopted(task, attempt))
+            elif proc is None:
+                facts.append(LaunchFailed(task, attempt, "the conductor died before the worker was started"))
+        return facts
+
+    def _result(self, attempt: AttemptId, task: TaskId) -> ResultReceived | None:
+        exit = self._host.read_exit(attempt)
+        if exit is None or not (exit.tree_empty or self.prove_empty(attempt)):
+            return None
+        return ResultReceived(task, attempt, exit)

@@ -1,0 +1,209 @@
+"""From a task to the order for its worker: argument list, environment, prompt. Pure.
+
+Templates are split into arguments first; values are put in afterwards and never reach a shell. A value that would make
+an argument begin with `-` is refused, because the command would take it for an option.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bus import layout
+from bus.wire import AttemptId, WorkerSpec
+from conductor.config import Settings
+from conductor.core.task import Plan, RunOptions, TaskSpec
+from conductor.errors import ConductorError, PlanError
+
+NAMES = (
+    "task_id",
+    "task_name",
+    "task_type",
+    "attempt",
+    "attempt_number",
+    "track_dir",
+    "project_dir",
+    "prompt_file",
+)
+"""What a template may name in braces; `{{` and `}}` stand for single braces."""
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a run works; all paths absolute."""
+
+    track: str
+    project: str
+    bus: str
+    path: str
+    """The inherited PATH; commands get ours before it, so that `conductor bus …` is this program."""
+
+
+def render(template: Iterable[str], values: Mapping[str, str], *, what: str) -> tuple[str, ...]:
+    """Put `values` into each argument of `template`.
+
+    Raises ConductorError where a value would turn an argument into an option. Unknown `{names}` stay as they are.
+    """
+    return tuple(_render_one(argument, values, what) for argument in template)
+
+
+def _render_one(argument: str, values: Mapping[str, str], what: str) -> str:
+    def put(match: re.Match[str]) -> str:
+        token = match.group(0)
+        if token in ("{{", "}}"):
+            return token[0]
+        return values.get(match.group(1), token)
+
+    result = _TOKEN.sub(put, argument)
+    if result.startswith("-") and not argument.startswith("-"):
+        raise ConductorError(
+            "plan_field",
+            f"{what}: the value put into `{argument}` begins with `-`, so the command would take it for an option",
+            hint=f"write it behind an option of the command, such as --name={argument}",
+        )
+    return result
+
+
+def template_of(task: TaskSpec, options: RunOptions) -> tuple[tuple[str, ...], bool] | None:
+    """Return the task's argument list and whether it is a template; None where nothing says how to run it."""
+    if task.run is not None:
+        return task.run, False
+    if task.agent is None and options.command is not None:
+        return options.command, True
+    return None
+
+
+def check_workers(plan: Plan, options: RunOptions, needed: Iterable[TaskSpec], places: Places) -> None:
+    """Raise before any work where a task has nothing to run it (`no_worker`), or cannot be put into its command."""
+    for task in needed:
+        agent = task.agent["name"] if task.agent else None if task.run or options.command else options.agent
+        if agent is not None and task.run is None:
+            raise PlanError(
+                "agent_missing",
+                f"task {task.id} asks for the agent `{agent}`, and this version runs commands only",
+                path=plan.source,
+                line=task.line or None,
+                hint=f"start the agent by a command: --command '{agent} … {{prompt_file}}', or give the task a `run:`",
+            )
+        if template_of(task, options) is None:
+            raise PlanError(
+                "no_worker",
+                f"task {task.id} ({task.name}) has no command: the plan has no `run:` for it, and none was given",
+                path=plan.source,
+                line=task.line or None,
+                hint="give the task a `run:`, or all tasks one: conductor run TRACK --command 'my-worker {task_id}'",
+            )
+        order(task, layout.attempt_id(task.id, 1, "0" * 8), 1, "0" * 8, 0, options, Settings(), places)
+
+
+def order(
+    task: TaskSpec,
+    attempt: AttemptId,
+    number: int,
+    nonce: str,
+    epoch: int,
+    options: RunOptions,
+    settings: Settings,
+    places: Places,
+) -> WorkerSpec:
+    """Make the order for one attempt."""
+    found = template_of(task, options)
+    if found is None:
+        raise PlanError("no_worker", f"task {task.id} has no command")
+    template, is_template = found
+    folder = f"{places.bus}/{layout.attempt_dir(attempt)}"
+    prompt_file, task_file = f"{folder}/prompt.md", f"{folder}/task.json"
+    argv = template
+    if is_template:
+        values = {
+            "task_id": task.id,
+            "task_name": task.name,
+            "task_type": task.type,
+            "attempt": attempt,
+            "attempt_number": str(number),
+            "track_dir": places.track,
+            "project_dir": places.project,
+            "prompt_file": prompt_file,
+        }
+        argv = render(template, values, what=f"task {task.id}")
+    wants_prompt = any("{prompt_file}" in word or "CONDUCTOR_PROMPT_FILE" in word for word in template)
+    wants_task = any("CONDUCTOR_TASK_FILE" in word for word in template)
+    env = {
+        "CONDUCTOR_TRACK_DIR": places.track,
+        "CONDUCTOR_BUS_DIR": places.bus,
+        "CONDUCTOR_PROJECT_DIR": places.project,
+        "CONDUCTOR_TASK_ID": task.id,
+        "CONDUCTOR_TASK_NAME": task.name,
+        "CONDUCTOR_TASK_TYPE": task.type,
+        "CONDUCTOR_ATTEMPT": attempt,
+        "CONDUCTOR_ATTEMPT_NUMBER": str(number),
+        "CONDUCTOR_NONCE": nonce,
+        "CONDUCTOR_FILES": "\n".join(task.files),
+        "CONDUCTOR_BIN": f"{places.bus}/bin/conductor",
+    }
+    if wants_prompt:
+        env["CONDUCTOR_PROMPT_FILE"] = prompt_file
+    if wants_task:
+        env["CONDUCTOR_TASK_FILE"] = task_file
+    timeout = options.timeout if task.timeout is None else task.timeout
+    return WorkerSpec(
+        bus=places.bus,
+        attempt=attempt,
+        epoch=epoch,
+        task=task.id,
+        number=number,
+        nonce=nonce,
+        argv=argv,
+        cwd=places.project,
+        env={**env, **task.env, "PATH": f"{places.bus}/bin:{task.env.get('PATH', places.path)}"},
+        timeout=timeout or None,
+        ladder=settings.ladder,
+        verify=task.verify,
+        outputs=task.outputs,
+        leftovers=task.leftovers or options.leftovers,
+        never_kill=settings.never_kill,
+        heartbeat=settings.heartbeat,
+        log_cap=settings.log_cap,
+        durable=options.durability == "power",
+        prompt=prompt_text(task) if wants_prompt else None,
+        task_file=task_json(task, attempt, number) if wants_task else None,
+    )
+
+
+def prompt_text(task: TaskSpec) -> str:
+    """The task in words, for a command that names `{prompt_file}`."""
+    parts = [f"# Task {task.id}: {task.name}"]
+    if task.instructions:
+        parts.append(task.instructions)
+    if task.prose:
+        parts.append("From the plan:\n\n" + task.prose.strip())
+    if task.acceptance:
+        parts.append(f"Done means: {task.acceptance}")
+    if task.files:
+        parts.append("Files to write:\n" + "\n".join(f"- {name}" for name in task.files))
+    if task.reads:
+        parts.append("Files to read:\n" + "\n".join(f"- {name}" for name in task.reads))
+    return "\n\n".join(parts) + "\n"
+
+
+def task_json(task: TaskSpec, attempt: AttemptId, number: int) -> dict[str, Any]:
+    """The task as data, for a command that names `CONDUCTOR_TASK_FILE`."""
+    return {
+        "task_id": task.id,
+        "name": task.name,
+        "type": task.type,
+        "attempt": attempt,
+        "attempt_number": number,
+        "depends_on": list(task.depends_on),
+        "files": list(task.files),
+        "reads": list(task.reads),
+        "outputs": list(task.outputs),
+        "acceptance": task.acceptance,
+        "instructions": task.instructions,
+        "prose": task.prose,
+        "extra": dict(task.extra),
+    }

@@ -1,0 +1,220 @@
+"""The one loop. It moves facts to the machine and instructions to the world, and decides nothing itself.
+
+A pass: gather facts (launcher, inbox, control, timers, signals) → let the machine handle each → commit facts and
+decisions with one write → project → remove what was read → carry out the instructions. Nothing visible outside happens
+before its record is on disk. A pass that found work is followed by another before the loop sleeps.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from bus.contract import Host
+from bus.errors import JournalBlocked
+from bus.wire import Record, WorkerSpec
+from conductor.core.codec import encode
+from conductor.core.events import Fact, LaunchFailed, ResultReceived, TimerFired
+from conductor.core.instructions import (
+    CancelTimer,
+    CloseAttempt,
+    Instruction,
+    Journal,
+    LaunchWorker,
+    StartTimer,
+    TerminateWorker,
+)
+from conductor.core.machine import Machine
+from conductor.runtime.attempts import Attempts
+from conductor.runtime.clock import Clock
+from conductor.runtime.inbound import Entry, Inbound, entry_of
+from conductor.runtime.launch.base import Launcher, LaunchError
+from conductor.runtime.signals import Signals
+from conductor.runtime.timers import Timers
+
+POLL_WATCHED = 5.0
+"""Seconds between scans while the watch works; it only saves latency."""
+
+POLL_UNWATCHED = 0.25
+"""Seconds between scans where there is no watch, and while the end of a suspect attempt cannot be told yet."""
+
+BLOCKED_RETRY = 1.0
+"""Seconds between tries to write a journal that could not be written."""
+
+
+class Observer(Protocol):
+    """Whoever shows the run: told after each commit and at each wakeup."""
+
+    def recorded(self, records: list[Record]) -> None:
+        """These records are on disk."""
+
+    def tick(self, now: float) -> float | None:
+        """Show what changed; return the seconds after which to be called again at the latest."""
+
+    def trouble(self, text: str) -> None:
+        """Say something that people should know and that is no record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to launch: the order for the worker, and files to lay into the attempt's folder beforehand."""
+
+    spec: WorkerSpec
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the loop talks to."""
+
+    host: Host
+    launcher: Launcher
+    clock: Clock
+    signals: Signals
+    observer: Observer
+    order: Callable[[LaunchWorker], Order]
+    watch_works: Callable[[], bool]
+    """Whether a watch wakes the loop, so that scans may be rare."""
+    stop_grace: float
+    """Seconds after a stop began from which the loop ends the tree itself: the ladder's length and 5 s."""
+
+
+class Driver:
+    """Runs one machine to the end of its round."""
+
+    def __init__(self, machine: Machine, ports: Ports, known_messages: set[str]) -> None:
+        self._machine = machine
+        self._ports = ports
+        self._timers = Timers()
+        self._attempts = Attempts(ports.host, ports.launcher)
+        self._inbound = Inbound(ports.host, known_messages)
+        self._consequences: list[Fact] = []
+        """Facts that carrying out instructions brought about; handled in the next pass."""
+        self._unsettled = False
+        """Whether some attempt's end could not be told in the last pass."""
+
+    def run(self, first: Fact) -> None:
+        """Handle `first` (RunStarted or RunResumed), then work until the round has ended.
+
+        Raises LeaveAtOnce at the third interrupt, BusError where the bus was taken away.
+        """
+        self._pass([entry_of(first)])
+        self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
+        while not self._machine.ended:
+            if entries := self._gather():
+                self._pass(entries)
+            else:
+                self._sleep()
+
+    def _gather(self) -> list[Entry]:
+        """Find every fact that is there now. The launcher is asked before the inbox is read: a worker publishes its
+        result before it ends, so a worker seen ended has its result in this very scan, or none."""
+        ports, now = self._ports, self._ports.clock.monotonic()
+        entries = [entry_of(fact, source=fact.who) for fact in ports.signals.take()]
+        entries += [entry_of(fact) for fact in self._consequences]
+        self._consequences = []
+        suspects = self._attempts.suspects(now)
+        entries += self._inbound.read(self._attempts.task_of)
+        told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
+        settled = [self._attempts.settle(suspect, now) for suspect in suspects if suspect not in told]
+        self._unsettled = None in settled
+        entries += [entry_of(fact) for fact in settled if fact is not None]
+        entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
+        return entries
+
+    def _pass(self, entries: list[Entry]) -> None:
+        ports = self._ports
+        records: list[Record] = []
+        effects: list[Instruction] = []
+        for entry in entries:
+            stamp = ports.clock.stamp()
+            records.append(
+                ports.host.stage(
+                    entry.type,
+                    entry.payload,
+                    stamp,
+                    source=entry.source,
+                    task=entry.task,
+                    attempt=entry.attempt,
+                    id=entry.id,
+                )
+            )
+            if entry.fact is None:
+                continue
+            for instruction in self._machine.handle(entry.fact, stamp.mono, wall=stamp.wall):
+                if isinstance(instruction, Journal):
+                    type, task, attempt, payload = encode(instruction.decision)
+                    records.append(ports.host.stage(type, payload, stamp, task=task, attempt=attempt))
+                else:
+                    effects.append(instruction)
+        self._commit()
+        ports.host.project(records)
+        self._inbound.recorded(entries)
+        for instruction in effects:
+            self._carry_out(instruction)
+        ports.observer.recorded(records)
+
+    def _commit(self) -> None:
+        """Write the batch; while the disk refuses it, say so, do nothing else, and try again."""
+        said = False
+        while True:
+            try:
+                self._ports.host.commit()
+            except JournalBlocked as error:
+                if not said:
+                    self._ports.observer.trouble(f"paused: {error.message}; workers go on, trying again every second")
+                    said = True
+                self._ports.signals.check_leave()
+                select.select([self._ports.signals.wake_fd], [], [], BLOCKED_RETRY)
+                self._ports.signals.clear()
+            else:
+                if said:
+                    self._ports.observer.trouble("resumed: the journal can be written again")
+                return
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        ports, now = self._ports, self._ports.clock.monotonic()
+        match instruction:
+            case LaunchWorker():
+                self._launch(instruction)
+            case TerminateWorker(_, attempt, reason):
+                ports.host.revoke(attempt, reason)
+                ports.launcher.terminate(attempt)
+                self._attempts.stopping(attempt, reason, now + ports.stop_grace)
+            case CloseAttempt(_, attempt):
+                self._attempts.closed(attempt)
+                ports.host.close_attempt(attempt)
+            case StartTimer(key, seconds):
+                self._timers.start(key, now + seconds)
+            case CancelTimer(key):
+                self._timers.cancel(key)
+            case Journal():
+                raise AssertionError("decisions are journaled before anything is carried out")
+            case _:
+                assert_never(instruction)
+
+    def _launch(self, wanted: LaunchWorker) -> None:
+        self._attempts.opened(wanted.task, wanted.attempt)
+        try:
+            order = self._ports.order(wanted)
+            live = self._ports.host.create_attempt(wanted.attempt, order.files)
+            self._ports.launcher.launch(order.spec, live)
+        except (LaunchError, OSError) as error:
+            self._consequences.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
+
+    def _sleep(self) -> None:
+        """Wait for a wake (signal, watch, launcher), a deadline, or the next scan."""
+        ports, now = self._ports, self._ports.clock.monotonic()
+        relaxed = ports.watch_works() and not self._unsettled
+        waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
+        if (tick := ports.observer.tick(now)) is not None:
+            waits.append(tick)
+        deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now))
+        waits += [deadline - now for deadline in deadlines if deadline is not None]
+        poll = select.poll()
+        for fd in (ports.signals.wake_fd, *ports.launcher.wake_fds()):
+            poll.register(fd, select.POLLIN)
+        poll.poll(max(0.0, min(waits)) * 1000)
+        ports.signals.clear()

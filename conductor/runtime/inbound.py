@@ -1,0 +1,97 @@
+"""What workers and operators handed in, as entries for the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bus.contract import Control, Host, Incoming
+from bus.wire import AttemptId, JsonObject, Message, TaskId, exit_from_json
+from conductor.core.codec import encode
+from conductor.core.events import ControlReceived, Fact, ProgressReceived, ReportReceived, ResultReceived
+
+MACHINE_VERBS = ("drain", "stop")
+"""Controls that are bound to the epoch of the conductor they were meant for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One fact for the journal; `fact` is None for types that the machine does not know (kept, shown, ignored)."""
+
+    type: str
+    payload: JsonObject
+    task: TaskId | None
+    attempt: AttemptId | None
+    source: str
+    fact: Fact | None
+    id: str | None = None
+    item: Incoming | Control | None = None
+    """The file that it came from, to be removed once it is recorded."""
+
+
+def entry_of(
+    fact: Fact, *, source: str = "conductor", id: str | None = None, item: Incoming | Control | None = None
+) -> Entry:
+    """Make an entry of a fact that the machine knows."""
+    type, task, attempt, payload = encode(fact)
+    return Entry(type, payload, task, attempt, source, fact, id, item)
+
+
+class Inbound:
+    """Reads `inbox/` and `control/`; remembers what is recorded, so that nothing is recorded twice."""
+
+    def __init__(self, host: Host, known: set[str]) -> None:
+        self._host = host
+        self._known = known
+
+    def read(self, task_of: Callable[[AttemptId], TaskId | None]) -> list[Entry]:
+        """Return an entry for each new message of an open attempt and each control, in the scan's order.
+
+        A message of an attempt that is not open is refused into quarantine; one that is recorded already (the
+        conductor died between the record and the removal) is only removed.
+        """
+        scan = self._host.scan()
+        entries = []
+        for incoming in scan.messages:
+            message = incoming.message
+            task = task_of(message.attempt)
+            if message.id in self._known:
+                self._host.discard([incoming])
+            elif task is None:
+                self._host.refuse(incoming, f"attempt {message.attempt} is not open")
+            elif (fact := _fact_of(message, task)) is not None:
+                entries.append(entry_of(fact, source=f"worker:{message.attempt}", id=message.id, item=incoming))
+            else:
+                entries.append(_unknown(incoming, task))
+        for control in scan.controls:
+            if control.verb in MACHINE_VERBS and control.epoch != self._host.epoch:
+                self._host.refuse(control, f"meant for epoch {control.epoch}, which is over")
+                continue
+            fact = ControlReceived(control.verb, control.who, control.target, control.text)
+            entries.append(entry_of(fact, source=f"operator:{control.who}", item=control))
+        return entries
+
+    def recorded(self, entries: list[Entry]) -> None:
+        """These entries are committed: remove their files and remember their ids."""
+        self._known.update(entry.id for entry in entries if entry.id is not None)
+        self._host.discard([entry.item for entry in entries if entry.item is not None])
+
+
+def _fact_of(message: Message, task: TaskId) -> Fact | None:
+    payload = message.payload
+    match message.type:
+        case "RESULT":
+            return ResultReceived(task, message.attempt, exit_from_json(payload))
+        case "REPORT":
+            return ReportReceived(task, message.attempt, payload)
+        case "PROGRESS":
+            return ProgressReceived(task, message.attempt, payload.get("pct"), payload.get("text") or "")
+        case _:
+            return None
+
+
+def _unknown(incoming: Incoming, task: TaskId) -> Entry:
+    message = incoming.message
+    return Entry(
+        message.type, message.payload, task, message.attempt, f"worker:{message.attempt}", None, message.id, incoming
+    )

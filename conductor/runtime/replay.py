@@ -1,0 +1,58 @@
+"""From the journal to the machine's state: what the conductor does at its start, and every looking verb each time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bus.contract import Reader
+from conductor.core.codec import decode
+from conductor.core.events import RunEnded, RunResumed, RunStarted
+from conductor.core.machine import Machine
+from conductor.core.task import Plan, RunOptions
+from conductor.plan import frozen
+
+
+@dataclass(slots=True)
+class Replayed:
+    """A machine brought to the end of the journal, and what else the journal told."""
+
+    machine: Machine
+    last_seq: int = 0
+    message_ids: set[str] = field(default_factory=set)
+    """Ids of recorded messages: one found in the inbox again (a crash before its removal) is not recorded twice."""
+    started: RunStarted | None = None
+    """The newest round."""
+    ended: RunEnded | None = None
+    """Its end, if it has one."""
+    options: RunOptions | None = None
+    """The options in force: of the newest RUN_STARTED or RUN_RESUMED."""
+
+
+def replay(reader: Reader) -> Replayed:
+    """Read the whole journal. Raises BusError where it, or a frozen plan it names, is damaged."""
+    plans: dict[str, Plan] = {}
+
+    def plan_of(sha: str) -> Plan:
+        if sha not in plans:
+            plans[sha] = frozen.parse(reader.load_plan(sha))
+        return plans[sha]
+
+    result = Replayed(Machine())
+    for record in reader.records():
+        result.last_seq = record.seq
+        if record.source.startswith("worker:"):
+            result.message_ids.add(record.id)
+        event = decode(record, plan_of)
+        if event is None:
+            continue
+        result.machine.replay(event, record.t.mono, wall=record.t.wall)
+        match event:
+            case RunStarted():
+                result.started, result.ended, result.options = event, None, event.options
+            case RunResumed():
+                result.options = event.options
+            case RunEnded():
+                result.ended = event
+            case _:
+                pass
+    return result

@@ -1,0 +1,83 @@
+"""Signals as facts: Ctrl-C once drains, twice stops, three times leaves at once; TERM stops; HUP and PIPE do nothing.
+
+The handlers only count and write a byte to a pipe, which wakes the loop.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+from typing import Any
+
+from conductor.core.events import ControlReceived
+
+
+class LeaveAtOnce(Exception):
+    """The third Ctrl-C: write nothing more; workers live on and are adopted by the next start."""
+
+
+class Signals:
+    """Takes over the signals of this process between `__enter__` and `__exit__`."""
+
+    def __init__(self) -> None:
+        self._caught: list[signal.Signals] = []
+        self._interrupts = 0
+        self._old: dict[signal.Signals, Any] = {}
+        self.wake_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        os.set_blocking(self._write_fd, False)
+        os.set_blocking(self.wake_fd, False)
+        self.terminated = False
+        """Whether TERM came: the exit code is 143 then, not 130."""
+
+    def __enter__(self) -> Signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._old[number] = signal.signal(number, self._on_signal)
+        for number in (signal.SIGHUP, signal.SIGPIPE):
+            self._old[number] = signal.signal(number, signal.SIG_IGN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        os.close(self.wake_fd)
+        os.close(self._write_fd)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._caught.append(signal.Signals(number))
+        self.wake()
+
+    def wake(self) -> None:
+        """Make `wake_fd` readable; safe from any thread and from a signal handler."""
+        try:
+            os.write(self._write_fd, b"\0")
+        except (BlockingIOError, OSError):  # full: a wake is under way already; closed: the run is over
+            pass
+
+    def clear(self) -> None:
+        """Empty the pipe behind `wake_fd`."""
+        try:
+            while len(os.read(self.wake_fd, 4096)) == 4096:
+                pass
+        except BlockingIOError:
+            pass
+
+    def check_leave(self) -> None:
+        """Raise LeaveAtOnce where three interrupts came, while nothing can be recorded."""
+        if self._interrupts + self._caught.count(signal.SIGINT) > 2:
+            raise LeaveAtOnce
+
+    def take(self) -> list[ControlReceived]:
+        """Return what came since the last call, as controls. Raises LeaveAtOnce at the third interrupt."""
+        facts = []
+        while self._caught:
+            number = self._caught.pop(0)
+            if number is signal.SIGTERM:
+                self.terminated = True
+                facts.append(ControlReceived("stop", "signal:TERM"))
+                continue
+            self._interrupts += 1
+            if self._interrupts > 2:
+                raise LeaveAtOnce
+            facts.append(ControlReceived("drain" if self._interrupts == 1 else "stop", "signal:INT"))
+        return facts

@@ -1,0 +1,198 @@
+"""What a `run` begins with: go on after a crash, start a round, or find nothing to do. All checks stand before any work.
+
+Which of the three follows from the journal alone: no RUN_ENDED behind the newest RUN_STARTED means that a conductor
+died, and its run goes on; otherwise a new round reads the plan again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from conductor.config import (
+    Config,
+    Flags,
+    Settings,
+    find_project,
+    load_config,
+    override_options,
+    resolve_options,
+    resolve_settings,
+)
+from conductor.core import limits
+from conductor.core.events import RunResumed, RunStarted
+from conductor.core.schedule import only_missing
+from conductor.core.task import Plan, RunOptions, TaskId, TaskSpec
+from conductor.errors import ConductorError, PlanError
+from conductor.plan import frozen, load
+from conductor.runtime.command import Places, check_workers
+from conductor.runtime.replay import Replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for."""
+
+    track: Path
+    bus: Path
+    flags: Flags
+    project: str | None = None
+    environ: Mapping[str, str] = os.environ
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the run begins."""
+
+    first: RunStarted | RunResumed | None
+    """The first fact; None where there is nothing to do."""
+    plan: Plan
+    options: RunOptions
+    settings: Settings
+    places: Places
+    notes: tuple[str, ...] = ()
+    """What people should know: an edited plan, changes that a new round applies."""
+
+
+def begin(request: Request, replayed: Replayed) -> Start:
+    """Decide how the run begins, and check everything that can be checked. Raises ConductorError; writes nothing."""
+    if replayed.started is not None and replayed.ended is None:
+        return _resume(request, replayed, replayed.started)
+    return _new_round(request, replayed)
+
+
+def _resume(request: Request, replayed: Replayed, started: RunStarted) -> Start:
+    plan, project = started.plan, _project(request, started, None)
+    config = load_config(request.track, project, request.environ)
+    options = override_options(replayed.options or started.options, request.flags)
+    first = RunResumed(started.run, options, replayed.last_seq)
+    start = _start(request, first, plan, project, options, config, _edited(request, started))
+    check_workers(plan, options, _unfinished(plan, options, replayed), start.places)
+    return start
+
+
+def _new_round(request: Request, replayed: Replayed) -> Start:
+    plan, previous = load(request.track), replayed.started
+    _check_limits(plan)
+    project = _project(request, previous, plan)
+    config = load_config(request.track, project, request.environ)
+    options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
+    _check_only(plan, options, replayed)
+    notes = difference(previous.plan, plan) if previous else ()
+    unfinished = _unfinished(plan, options, replayed)
+    if previous is not None and not unfinished:
+        return _start(request, None, plan, project, options, config, notes)
+    body = frozen.dump(plan)
+    first = RunStarted(os.urandom(8).hex(), hashlib.sha256(body).hexdigest(), str(project), options, plan)
+    start = _start(request, first, plan, project, options, config, notes)
+    check_workers(plan, options, unfinished, start.places)
+    return start
+
+
+def _start(
+    request: Request,
+    first: RunStarted | RunResumed | None,
+    plan: Plan,
+    project: Path,
+    options: RunOptions,
+    config: Config,
+    notes: tuple[str, ...],
+) -> Start:
+    places = Places(str(request.track), str(project), str(request.bus), request.environ.get("PATH", os.defpath))
+    return Start(first, plan, options, resolve_settings(config), places, notes)
+
+
+def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -> Path:
+    """The project of the first start holds for ever; only an explicit other one is an error."""
+    home = request.environ.get("HOME")
+
+    def find(plan: Plan) -> Path:
+        return find_project(
+            request.track, flag=request.project, plan=plan, cwd=Path.cwd(), home=Path(home) if home else None
+        )
+
+    if previous is None:
+        assert plan is not None, "a first start has a plan"
+        return find(plan)
+    explicit = request.project is not None or (plan is not None and plan.project is not None)
+    if explicit and (wanted := find(plan or previous.plan)) != Path(previous.project):
+        raise ConductorError(
+            "usage",
+            f"the track runs in the project {previous.project} since its first start, and {wanted} is asked for now",
+            path=str(request.track),
+            hint="leave the project as it is, or begin anew with an empty bus (--bus-dir)",
+        )
+    return Path(previous.project)
+
+
+def _check_limits(plan: Plan) -> None:
+    for code, message, line in limits.check(plan, plan.limits):
+        raise PlanError(
+            code,
+            message,
+            path=plan.source,
+            line=line or None,
+            hint="change the plan, or raise the limit under `limits:`",
+        )
+
+
+def _check_only(plan: Plan, options: RunOptions, replayed: Replayed) -> None:
+    if options.only is None:
+        return
+    known = {task.id for task in plan.tasks}
+    for task in options.only:
+        if task not in known:
+            raise ConductorError("unknown_task", f"--only names {task!r}, which is not in {plan.source}")
+    done = done_tasks(replayed) | set(options.ticked_done)
+    for task, dependency in only_missing(plan, options.only, done):
+        raise ConductorError(
+            "usage",
+            f"--only {task}: it depends on {dependency}, which is neither done nor named",
+            hint=f"name it as well: --only {dependency}",
+        )
+
+
+def done_tasks(replayed: Replayed) -> set[TaskId]:
+    """Return the tasks that the journal says are done."""
+    return set(replayed.machine.state.done_tasks())
+
+
+def _unfinished(plan: Plan, options: RunOptions, replayed: Replayed) -> list[TaskSpec]:
+    """Return the tasks that this round would run."""
+    done = done_tasks(replayed) | set(options.ticked_done)
+    return [task for task in plan.tasks if task.id not in done and (options.only is None or task.id in options.only)]
+
+
+def _edited(request: Request, started: RunStarted) -> tuple[str, ...]:
+    """Say whether the plan was edited while the run was under way; the edit is not applied."""
+    try:
+        now = load(request.track)
+    except PlanError as error:
+        return (
+            f"{started.plan.source} cannot be read now ({error.message}); the run goes on with the plan it began with",
+        )
+    if frozen.dump(now) == frozen.dump(started.plan):
+        return ()
+    changes = difference(started.plan, now)
+    return (f"{now.source} was edited since the run began; the edit is not applied until this run has ended", *changes)
+
+
+def difference(before: Plan, after: Plan) -> tuple[str, ...]:
+    """Say in words how two plans differ, a line for each kind of change."""
+    old, new = (
+        {task.id: replace(task, index=0, line=0, prose="", ticked=False) for task in plan.tasks}
+        for plan in (before, after)
+    )
+    kinds = {
+        "new": [task for task in new if task not in old],
+        "removed": [task for task in old if task not in new],
+        "changed": [task for task in new if task in old and new[task] != old[task]],
+    }
+    return tuple(
+        f"{kind} in {after.source}: {', '.join(tasks[:10])}{f' and {len(tasks) - 10} more' if len(tasks) > 10 else ''}"
+        for kind, tasks in kinds.items()
+        if tasks
+    )
