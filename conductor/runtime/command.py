@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bus import layout
-from bus.wire import AttemptId, WorkerSpec
+from bus.wire import AttemptId, WorkerSpec, dumps
 from conductor.config import Settings
 from conductor.core.task import Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError, PlanError
@@ -169,8 +168,6 @@ def order(
         heartbeat=settings.heartbeat,
         log_cap=settings.log_cap,
         durable=options.durability == "power",
-        prompt=prompt_text(task) if wants_prompt else None,
-        task_file=task_json(task, attempt, number) if wants_task else None,
     )
 
 
@@ -190,9 +187,9 @@ def prompt_text(task: TaskSpec) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def task_json(task: TaskSpec, attempt: AttemptId, number: int) -> dict[str, Any]:
+def task_json(task: TaskSpec, attempt: AttemptId, number: int) -> bytes:
     """The task as data, for a command that names `CONDUCTOR_TASK_FILE`."""
-    return {
+    data = {
         "task_id": task.id,
         "name": task.name,
         "type": task.type,
@@ -207,3 +204,4 @@ def task_json(task: TaskSpec, attempt: AttemptId, number: int) -> dict[str, Any]
         "prose": task.prose,
         "extra": dict(task.extra),
     }
+    return dumps(data).encode() + b"\n"

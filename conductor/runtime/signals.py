@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -49,10 +50,8 @@ class Signals:
 
     def wake(self) -> None:
         """Make `wake_fd` readable; safe from any thread and from a signal handler."""
-        try:
+        with suppress(OSError):  # full: a wake is under way already; closed: the run is over
             os.write(self._write_fd, b"\0")
-        except (BlockingIOError, OSError):  # full: a wake is under way already; closed: the run is over
-            pass
 
     def clear(self) -> None:
         """Empty the pipe behind `wake_fd`."""

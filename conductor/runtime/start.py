@@ -1,4 +1,4 @@
-"""What a `run` begins with: go on after a crash, start a round, or find nothing to do. All checks stand before any work.
+"""How a `run` begins: go on after a crash, start a round, or nothing to do. All checks stand before any work.
 
 Which of the three follows from the journal alone: no RUN_ENDED behind the newest RUN_STARTED means that a conductor
 died, and its run goes on; otherwise a new round reads the plan again.
@@ -196,3 +196,8 @@ def difference(before: Plan, after: Plan) -> tuple[str, ...]:
         for kind, tasks in kinds.items()
         if tasks
     )
+
+
+def _definitions(plan: Plan) -> dict[TaskId, TaskSpec]:
+    """Return what defines each task: not its place in the file, nor its prose."""
+    return {task.id: replace(task, index=0, line=0, prose="", ticked=False) for task in plan.tasks}
