@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import conductor_bus_start
-from bus.process import HAVE_PIDFD, boot_id, look, send_signal, start_ticks
+from bus.process import HAVE_PIDFD, HAVE_PROC, boot_id, look, send_signal, start_ticks
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.launch.base import LaunchError, Life
 from conductor.runtime.launch.survivors import Survivors
@@ -154,3 +152,32 @@ class LocalLauncher:
         for worker in self._workers.values():
             if worker.life == "running" and worker.pidfd < 0 and not _is(worker):
                 worker.life = "ended"
+
+
+def _is(worker: _Worker) -> bool:
+    """Tell whether the process with the worker's pid is the worker still (not reaped, not another one)."""
+    if not HAVE_PROC:
+        try:
+            os.kill(worker.pid, 0)
+        except OSError:
+            return False
+        return True
+    info = look(worker.pid)
+    return info is not None and not info.dead and info.start_ticks == worker.ticks
+
+
+def _signal(worker: _Worker, number: signal.Signals) -> None:
+    """Signal a worker, surely it and no other; one that is gone is no error."""
+    try:
+        if worker.pidfd >= 0:
+            signal.pidfd_send_signal(worker.pidfd, number)
+        else:
+            send_signal(worker.pid, worker.ticks, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _close(worker: _Worker) -> None:
+    if worker.pidfd >= 0:
+        os.close(worker.pidfd)
+        worker.pidfd = -1

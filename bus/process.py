@@ -1,0 +1,124 @@
+"""Who a process is: boot id, pid and start ticks, as `proc.json` and `command.json` write them. Standard library only.
+
+A pid alone means nothing: it is used again. Together with the clock tick of its start and the id of the boot it names
+one process for ever, and nothing is signalled before that was compared.
+
+Where there is no /proc (macOS) the start is not known without a helper process: it is 0 there, and identity rests on
+the pid and on the lock that the process holds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HAVE_PROC = os.path.exists("/proc/self/stat")
+
+HAVE_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """One line of /proc/<pid>/stat, as far as it matters here."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    session: int
+    start_ticks: int
+
+    @property
+    def dead(self) -> bool:
+        """Tell whether it only waits to be reaped."""
+        return self.state in "ZX"
+
+
+def boot_id() -> str:
+    """Return the id of this boot of the machine; `unknown` where the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"
+
+
+def look(pid: int) -> ProcessInfo | None:
+    """Return what is known of the process that has this pid now; None where there is none (or no /proc)."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        line = os.read(fd, 1024)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(fd)
+    return parse_stat(line)
+
+
+def parse_stat(line: bytes) -> ProcessInfo:
+    """Read a line of /proc/<pid>/stat. The name stands in parentheses and may itself contain any of them."""
+    head, _, tail = line.rpartition(b")")
+    pid, _, name = head.partition(b" (")
+    fields = tail.split()
+    return ProcessInfo(
+        pid=int(pid),
+        name=name.decode(errors="replace"),
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def start_ticks(pid: int) -> int:
+    """Return when the process started, in clock ticks since boot; 0 where that is not known."""
+    info = look(pid)
+    return info.start_ticks if info is not None else 0
+
+
+def all_processes() -> Iterator[ProcessInfo]:
+    """Yield every process of this machine that can be seen; nothing without /proc."""
+    if not HAVE_PROC:
+        return
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (info := look(int(name))) is not None:
+            yield info
+
+
+def send_signal(pid: int, ticks: int, number: int) -> bool:
+    """Signal the process that has this pid and this start, and no other. False where it is gone.
+
+    Raises PermissionError where it belongs to somebody else.
+    """
+    if not HAVE_PIDFD:
+        return _send_without_pidfd(pid, ticks, number)
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:  # ESRCH: gone; EINVAL: the pid is now the id of a thread
+        return False
+    try:
+        if start_ticks(pid) != ticks:
+            return False
+        signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _send_without_pidfd(pid: int, ticks: int, number: int) -> bool:
+    if start_ticks(pid) != ticks:
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""Ends what a dead worker left behind, and proves that nothing is left.
+
+The tree of an attempt whose worker is dead is found by two marks: the session that the worker led, and the attempt's
+nonce in the environment of its processes. Neither is a name, and each process is compared by pid and start before it
+is signalled. Two passes over /proc in a row that find nothing prove emptiness.
+
+Why a session number can be trusted: as long as one of its processes lives, the kernel gives its number to no other
+process. Had the number been given away meanwhile, the new owner leads a session of its own: then a leader with that pid
+lives again, and the session is not taken for ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator, Mapping
+
+from bus.layout import parse_attempt
+from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, send_signal
+from bus.wire import AttemptId
+
+NONCE_VARIABLE = b"CONDUCTOR_NONCE="
+
+CLEAN_PASSES = 2
+
+
+class Survivors:
+    """Counts clean passes for each attempt that is being ended."""
+
+    def __init__(self) -> None:
+        self._clean: dict[AttemptId, int] = {}
+
+    def end(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+        """KILL what is left of the attempt; True once two passes in a row found nothing."""
+        if not HAVE_PROC:
+            return _end_group(command)
+        while self._clean.get(attempt, 0) < CLEAN_PASSES:
+            left = list(find(attempt, command))
+            if left:
+                self._clean[attempt] = 0
+                for info in left:
+                    _kill(info)
+                return False
+            self._clean[attempt] = self._clean.get(attempt, 0) + 1
+        return True
+
+    def forget(self, attempt: AttemptId) -> None:
+        """The attempt is closed."""
+        self._clean.pop(attempt, None)
+
+
+def find(attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[ProcessInfo]:
+    """Yield the living processes of an attempt whose worker is dead."""
+    nonce = parse_attempt(attempt)[2].encode()
+    session = _session(command)
+    since = _number(command, "start_ticks")
+    for info in all_processes():
+        if info.dead or info.pid == os.getpid():
+            continue
+        in_session = session and info.session == session and info.start_ticks >= since
+        if in_session or carries_nonce(info.pid, nonce):
+            yield info
+
+
+def carries_nonce(pid: int, nonce: bytes) -> bool:
+    """Tell whether the process was started with this nonce (possibly one of a chain) in its environment.
+
+    A process of another user cannot be read and does not carry it as far as we can tell.
+    """
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read()
+    except OSError:
+        return False
+    for entry in environment.split(b"\0"):
+        if entry.startswith(NONCE_VARIABLE):
+            return nonce in re.split(rb"[^0-9a-f]+", entry[len(NONCE_VARIABLE) :])
+    return False
+
+
+def _session(command: Mapping[str, object] | None) -> int:
+    """The session to look for; 0 where none is known or its number belongs to somebody else by now."""
+    session = _number(command, "session")
+    leader = look(session) if session else None
+    return 0 if leader is not None and not leader.dead else session
+
+
+def _number(command: Mapping[str, object] | None, key: str) -> int:
+    value = command.get(key) if command else None
+    return value if isinstance(value, int) else 0
+
+
+def _kill(info: ProcessInfo) -> None:
+    try:
+        send_signal(info.pid, info.start_ticks, signal.SIGKILL)
+    except PermissionError:
+        return  # it stays, so the next pass finds it again and the attempt is not empty
+
+
+def _end_group(command: Mapping[str, object] | None) -> bool:
+    """Without /proc: end the command's process group; what made a session of its own is not found."""
+    group = _number(command, "pid")
+    if not group:
+        return True
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,370 @@
+"""What a worker does next, as a pure state machine: `Session.handle(event, now)` gives instructions.
+
+An attempt is a row of *steps*: the command, then each verify command in order. A step runs, ends, and *settles*: what
+it left behind gets a moment to end by itself and is then swept. A stop or the time limit starts the *ladder* (INT for
+agents, TERM, KILL) on the step's whole tree, and the same ladder, from TERM on, sweeps leftovers.
+
+    RUNNING --exited--> SETTLING --nothing left--> next step, or DONE
+       |                    |                          ^
+       +--limit or stop--> LADDER --nothing left-------+   (DONE after a stop, or 10 s after KILL)
+
+`now` is CLOCK_MONOTONIC in seconds. Limits are counted on the session's own clock, which leaves out the gaps in which
+the worker itself did not run: a worker that was suspended must not blame its command for the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from bus.wire import Ladder, WorkerSpec
+
+PERIOD = 0.5
+"""Longest time between two ticks, in seconds: how soon `revoked` is noticed."""
+
+GAP = 2 * PERIOD
+"""A time between two events longer than this is a gap; only this much of it counts."""
+
+GRACE = 0.2
+"""Seconds that what a step left behind may take to end by itself (`>(tee log)`) before it counts as left over."""
+
+LADDER_PERIOD = 0.05
+"""Seconds between two looks at a tree that is being ended."""
+
+UNKILLABLE_AFTER = 10.0
+"""Seconds after KILL at which a tree that is still there is given up and reported as not empty."""
+
+SignalName = Literal["INT", "TERM", "KILL"]
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process of the current step was exec'ed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The process of the current verify step could not be made."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The process of the current step ended and was reaped. Exactly one of `code` and `signal` is set."""
+
+    code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """The attempt was revoked, or the worker got a TERM."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time went by; due at the latest after `Session.wait(now)` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A living process of the attempt's tree."""
+
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSeen:
+    """The living processes of the tree, the step's own process left out once it was reaped."""
+
+    processes: tuple[Process, ...]
+
+
+Event = Started | NotStarted | Exited | StopRequested | Tick | TreeSeen
+
+
+# --- instructions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Touch the heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtTree:
+    """Answer with `TreeSeen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendSignal:
+    """Send a signal to the step's process group, or to every process of the tree that policy does not keep."""
+
+    name: SignalName
+    everyone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartVerify:
+    """Start verify command `index`; answer with `Started` or `NotStarted`."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """How the process of one step ended; all None where it was given up."""
+
+    code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    seconds: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether it ended with exit code 0."""
+        return self.code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing more to do: write the result."""
+
+    ended_by: str
+    stop_reason: str | None
+    command: StepResult
+    verify: tuple[StepResult, ...]
+    killed: tuple[Process, ...]
+    kept: tuple[Process, ...]
+    tree_empty: bool
+
+
+Instruction = Beat | LookAtTree | SendSignal | StartVerify | Finish
+
+
+# --- the machine ----------------------------------------------------------------------------------------------------
+
+
+class Phase(Enum):
+    """Where the current step is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SETTLING = "settling"
+    LADDER = "ladder"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class _Step:
+    began: float = 0.0
+    alive: bool = False
+
+
+@dataclass(slots=True)
+class _Rung:
+    name: SignalName
+    ends: float
+    """On the session's clock."""
+
+
+@dataclass(slots=True)
+class _Found:
+    killed: dict[int, Process] = field(default_factory=dict)
+    kept: tuple[Process, ...] = ()
+
+
+class Session:
+    """One attempt, from the exec of its command to its result.
+
+    Total: every event is accepted in every phase; what makes no sense there (a late tick, a second stop) changes
+    nothing.
+    """
+
+    def __init__(self, spec: WorkerSpec, now: float) -> None:
+        self.phase = Phase.STARTING
+        self._spec = spec
+        self._now = now
+        self._clock = 0.0
+        self._beat_due = spec.heartbeat or float("inf")
+        self._step = _Step()
+        self._results: list[StepResult] = []
+        self._rung: _Rung | None = None
+        self._settled_by = 0.0
+        self._cut: tuple[str, str | None] | None = None
+        self._found = _Found()
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """Apply an event and tell what to do, in order."""
+        self._clock += min(max(now - self._now, 0.0), GAP)
+        self._now = now
+        match event:
+            case Started():
+                return self._started()
+            case NotStarted(error):
+                return self._step_over(StepResult(error=error))
+            case Exited(code, signal):
+                return self._exited(code, signal)
+            case StopRequested(reason):
+                return self._stop(reason)
+            case TreeSeen(processes):
+                return self._seen(processes)
+            case Tick():
+                return [*self._beat(), *self._tick()]
+
+    def wait(self) -> float:
+        """Return the seconds after which the next `Tick` is due."""
+        due = self._clock + PERIOD
+        if self.phase is Phase.SETTLING:
+            due = self._settled_by
+        elif self.phase is Phase.LADDER:
+            due = self._clock + LADDER_PERIOD
+        elif self.phase is Phase.RUNNING and self._spec.timeout:
+            due = min(due, self._step.began + self._spec.timeout)
+        return max(min(due, self._beat_due) - self._clock, 0.0)
+
+    def _started(self) -> list[Instruction]:
+        if self.phase is Phase.STARTING:
+            self.phase = Phase.RUNNING
+            self._step = _Step(began=self._clock, alive=True)
+            if self._cut is not None:  # a stop came while it was being started
+                return self._climb(self._first_rung())
+        return []
+
+    def _exited(self, code: int | None, signal: int | None) -> list[Instruction]:
+        if not self._step.alive:
+            return []
+        self._step.alive = False
+        result = StepResult(code, signal, seconds=self._clock - self._step.began)
+        if self.phase is Phase.LADDER:
+            self._results.append(result)
+            return [LookAtTree()]
+        return self._step_over(result)
+
+    def _step_over(self, result: StepResult) -> list[Instruction]:
+        self._results.append(result)
+        self.phase = Phase.SETTLING
+        self._settled_by = self._clock + GRACE
+        return [LookAtTree()]
+
+    def _stop(self, reason: str) -> list[Instruction]:
+        return self._cut_short("stop", reason)
+
+    def _cut_short(self, ended_by: str, reason: str | None) -> list[Instruction]:
+        """Begin to end the attempt from outside, once. Only what was not done yet is cut: a finished step stands."""
+        if self._cut is not None or self.phase is Phase.DONE:
+            return []
+        if self._step.alive or self._next_verify() is not None:
+            self._cut = (ended_by, reason)
+        if self.phase in (Phase.LADDER, Phase.STARTING):
+            return []
+        return self._climb(self._first_rung())
+
+    def _first_rung(self) -> SignalName:
+        return "INT" if self._step.alive and self._spec.ladder.interrupt > 0 else "TERM"
+
+    def _climb(self, name: SignalName) -> list[Instruction]:
+        self.phase = Phase.LADDER
+        self._rung = _Rung(name, self._clock + _rung_length(name, self._spec.ladder))
+        return [SendSignal(name, everyone=name != "INT")]
+
+    def _beat(self) -> list[Instruction]:
+        if self._clock < self._beat_due or self.phase is Phase.DONE:
+            return []
+        self._beat_due = self._clock + self._spec.heartbeat
+        return [Beat()]
+
+    def _tick(self) -> list[Instruction]:
+        limit = self._spec.timeout
+        if self.phase is Phase.RUNNING and limit and self._clock - self._step.began >= limit:
+            return self._cut_short("timeout", None)
+        if self.phase is Phase.SETTLING:
+            return [LookAtTree()]
+        if self.phase is Phase.LADDER and self._rung is not None:
+            return self._tick_ladder(self._rung)
+        return []
+
+    def _tick_ladder(self, rung: _Rung) -> list[Instruction]:
+        look: list[Instruction] = [] if self._step.alive else [LookAtTree()]
+        over = self._clock >= rung.ends
+        if rung.name == "KILL":
+            return [self._finish(tree_empty=False)] if over else [SendSignal("KILL", everyone=True), *look]
+        return [*self._climb("TERM" if rung.name == "INT" else "KILL"), *look] if over else look
+
+    def _seen(self, processes: tuple[Process, ...]) -> list[Instruction]:
+        if self._step.alive or self.phase not in (Phase.SETTLING, Phase.LADDER):
+            return []
+        kept = tuple(process for process in processes if self.keeps(process.name))
+        self._found.kept = kept
+        rest = [process for process in processes if process not in kept]
+        if not rest:
+            return self._settled()
+        if self.phase is Phase.SETTLING:
+            if self._clock < self._settled_by:
+                return []
+            self._note(rest)
+            return self._climb("TERM")
+        self._note(rest)
+        return []
+
+    def keeps(self, name: str) -> bool:
+        """Tell whether policy lets a process of this name live on. A stop ends what `keep` would keep."""
+        return name in self._spec.never_kill or (self._spec.leftovers == "keep" and self._cut is None)
+
+    def _note(self, processes: Iterable[Process]) -> None:
+        for process in processes:
+            self._found.killed.setdefault(process.pid, process)
+
+    def _settled(self) -> list[Instruction]:
+        index = self._next_verify()
+        if self._cut is not None or index is None:
+            return [self._finish(tree_empty=True)]
+        self.phase = Phase.STARTING
+        self._rung = None
+        return [StartVerify(index)]
+
+    def _next_verify(self) -> int | None:
+        """Return the index of the verify command that is due after the last result, None where none is."""
+        if any(not result.passed for result in self._results):
+            return None
+        if self._spec.leftovers == "fail" and self._found.killed:
+            return None
+        index = max(len(self._results) - 1, 0)
+        return index if index < len(self._spec.verify) else None
+
+    def _finish(self, *, tree_empty: bool) -> Finish:
+        self.phase = Phase.DONE
+        if self._step.alive:
+            self._results.append(StepResult(seconds=self._clock - self._step.began))
+        ended_by, reason = self._cut or ("self", None)
+        return Finish(
+            ended_by=ended_by,
+            stop_reason=reason,
+            command=self._results[0],
+            verify=tuple(self._results[1:]),
+            killed=tuple(self._found.killed.values()),
+            kept=self._found.kept,
+            tree_empty=tree_empty,
+        )
+
+
+def _rung_length(name: SignalName, ladder: Ladder) -> float:
+    return {"INT": ladder.interrupt, "TERM": ladder.terminate, "KILL": UNKILLABLE_AFTER}[name]
+
+
+def refusal(spec: WorkerSpec, revoked: str | None, newest_epoch: int) -> str | None:
+    """Return why the command must not be started at all, None where it may."""
+    if revoked is not None:
+        return "revoked"
+    if newest_epoch > spec.epoch:
+        return "stale_epoch"
+    return None

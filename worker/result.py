@@ -1,0 +1,99 @@
+"""The result of an attempt, put together from what its session found."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bus.wire import ExitRecord, WorkerSpec
+from worker.core import Finish, Process, StepResult
+from worker.pump import Log
+
+MAX_REPORT = 1 << 20
+
+
+def compose(
+    spec: WorkerSpec,
+    finish: Finish,
+    *,
+    report: Mapping[str, Any] | None,
+    started_at: float,
+    ended_at: float,
+    stdout: Log,
+    stderr: Log,
+) -> ExitRecord:
+    """Return the `exit.json` of a started attempt. `started_at` and `ended_at` are seconds since the epoch."""
+    return ExitRecord(
+        started=True,
+        ended_by=finish.ended_by,
+        stop_reason=finish.stop_reason,
+        command={"code": finish.command.code, "signal": finish.command.signal},
+        report=report,
+        verify=[_verify(argv, result) for argv, result in zip(spec.verify, finish.verify, strict=False)],
+        outputs=[{"path": path, "exists": os.path.lexists(os.path.join(spec.cwd, path))} for path in spec.outputs],
+        leftovers=_leftovers(spec, finish),
+        tree_empty=finish.tree_empty,
+        started_at=iso(started_at),
+        ended_at=iso(ended_at),
+        seconds=round(finish.command.seconds or 0.0, 6),
+        log_bytes=_log_bytes(stdout, stderr),
+        tail=(stderr.tail or stdout.tail).decode(errors="replace"),
+    )
+
+
+def not_started(why: str) -> ExitRecord:
+    """Return the `exit.json` of an attempt whose command was never exec'ed."""
+    now = iso(time.time())
+    return ExitRecord(started=False, ended_by="self", why=why, ended_at=now)
+
+
+def read_report(folder: str) -> Mapping[str, Any] | None:
+    """Return the last `bus complete|fail` of the attempt (`report.json` in its folder); None where there is none.
+
+    Whoever runs in the attempt can write there, so what is not a JSON object is as good as nothing.
+    """
+    try:
+        fd = os.open(os.path.join(folder, "report.json"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        try:
+            report = json.loads(file.read(MAX_REPORT))
+        except (ValueError, RecursionError, OSError):
+            return None
+    return report if isinstance(report, dict) else None
+
+
+def iso(wall: float) -> str:
+    """Write seconds since the epoch as ISO 8601 UTC with milliseconds."""
+    whole, milli = divmod(int(wall * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milli:03d}Z"
+
+
+def _verify(argv: Sequence[str], result: StepResult) -> dict[str, Any]:
+    entry: dict[str, Any] = {"argv": list(argv), "code": result.code, "signal": result.signal}
+    if result.error is not None:
+        entry["error"] = result.error
+    return entry
+
+
+def _leftovers(spec: WorkerSpec, finish: Finish) -> dict[str, Any]:
+    if not finish.killed and not finish.kept:
+        return {}
+    found: dict[str, Any] = {"killed": _listed(finish.killed), "kept": _listed(finish.kept)}
+    if spec.leftovers == "fail" and finish.killed:
+        found["failed"] = True
+    return found
+
+
+def _listed(processes: Iterable[Process]) -> list[dict[str, Any]]:
+    return [{"pid": process.pid, "name": process.name} for process in processes]
+
+
+def _log_bytes(stdout: Log, stderr: Log) -> dict[str, int]:
+    produced = {"stdout": stdout.total, "stderr": stderr.total}
+    lost = stdout.lost + stderr.lost
+    return {**produced, "lost": lost} if lost else produced

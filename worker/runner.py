@@ -1,0 +1,272 @@
+"""The shell around the session of one attempt: claims it, runs its command, pumps its output, writes its result."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bus.contract import Hand
+from bus.errors import AlreadyFinished, BusError, BusGone
+from bus.hand import result_message
+from bus.layout import STDERR, STDOUT, attempt_dir
+from bus.process import HAVE_PROC, start_ticks
+from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
+from worker import tree
+from worker.core import (
+    PERIOD,
+    Beat,
+    Event,
+    Exited,
+    Finish,
+    Instruction,
+    LookAtTree,
+    NotStarted,
+    Process,
+    SendSignal,
+    Session,
+    Started,
+    StartVerify,
+    StopRequested,
+    Tick,
+    TreeSeen,
+    refusal,
+)
+from worker.environment import command_environment
+from worker.pump import Log, Pump
+from worker.result import compose, not_started, read_report
+from worker.signals import Signals
+from worker.spawn import SpawnError, spawn
+
+ALREADY_CLAIMED = 111
+"""Exit code of a worker that found its attempt claimed by another one."""
+
+BUS_LOST = 5
+"""Exit code of a worker that could not write to the bus because it is gone."""
+
+DRAIN_CHUNKS = 4
+"""Reads of a pipe after the end: more than it can hold, and never endless."""
+
+LONGEST_PAUSE = 5.0
+"""Seconds between two tries to write the result."""
+
+_SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What does not change from worker to worker; the warm process found it out once."""
+
+    boot: str
+    environ: Mapping[str, str]
+
+
+def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
+    """Carry out the attempt; return the exit code of the worker's own process, which nobody's decision rests on."""
+    pid = os.getpid()
+    if not hand.claim(ProcRecord(origin.boot, pid, start_ticks(pid), spec.epoch)):
+        return ALREADY_CLAIMED
+    why = refusal(spec, hand.revoked(), hand.newest_epoch())
+    record = not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()
+    return 0 if _hand_in(record, spec, hand) else BUS_LOST
+
+
+class _Run:
+    """One attempt from the exec of its command to the end of its tree."""
+
+    def __init__(self, spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> None:
+        self._spec = spec
+        self._hand = hand
+        self._signals = signals
+        self._environment = command_environment(origin.environ, spec)
+        self._folder = os.path.join(spec.bus, attempt_dir(spec.attempt))
+        self._stdout = Pump(Log(self._folder, STDOUT, spec.log_cap))
+        self._stderr = Pump(Log(self._folder, STDERR, spec.log_cap))
+        self._poll = select.poll()
+        self._session = Session(spec, time.monotonic())
+        self._pid = 0
+        self._reaped = False
+        self._identity: tuple[int, int, int] | None = None
+        self._events: deque[Event] = deque()
+        self._outcome: Finish | None = None
+        self._look_for_stop_at = time.monotonic() + PERIOD
+
+    def carry_out(self) -> ExitRecord:
+        """Run the command to its end and return the result."""
+        started_at = time.time()
+        try:
+            os.chdir(self._spec.cwd)
+            self._spawn(self._spec.argv, last=not self._spec.verify)
+        except SpawnError as error:
+            return not_started(f"spawn: {error}")
+        except OSError as error:
+            return not_started(f"spawn: {error.filename or self._spec.argv[0]}: {error.strerror}")
+        self._identity = (self._pid, start_ticks(self._pid), os.getpid())
+        self._publish_identity()
+        self._feed(Started())
+        finish = self._loop()
+        self._drain()
+        return compose(
+            self._spec,
+            finish,
+            report=read_report(self._folder),
+            started_at=started_at,
+            ended_at=time.time(),
+            stdout=self._stdout.log,
+            stderr=self._stderr.log,
+        )
+
+    def _spawn(self, argv: Sequence[str], *, last: bool) -> None:
+        """Start the process of a step. The pipes are shared by all steps; after the last one our ends are closed."""
+        self._pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
+        self._reaped = False
+        if last:
+            self._stdout.close_writer()
+            self._stderr.close_writer()
+
+    def _publish_identity(self) -> None:
+        """Publish who the command is; where the disk is full, again at the next tick."""
+        if self._identity is None:
+            return
+        try:
+            self._hand.started(*self._identity)
+        except OSError:
+            return
+        self._identity = None
+
+    def _loop(self) -> Finish:
+        pumps = {self._stdout.reader: self._stdout, self._stderr.reader: self._stderr}
+        for fd in (self._signals.fd, *pumps):
+            self._poll.register(fd, select.POLLIN)
+        while self._outcome is None:
+            for fd, _ in self._poll.poll(self._session.wait() * 1000 + 1):
+                if fd == self._signals.fd:
+                    self._signals.drain()
+                    continue
+                pump = pumps[fd]
+                pump.take()
+                if pump.reader < 0:
+                    self._poll.unregister(fd)
+            self._reap()
+            self._look_for_stop()
+            self._feed(Tick())
+        return self._outcome
+
+    def _look_for_stop(self) -> None:
+        now = time.monotonic()
+        if now < self._look_for_stop_at and not self._signals.stop_asked:
+            return
+        self._look_for_stop_at = now + PERIOD
+        self._publish_identity()
+        reason = self._revoked() or ("stopped" if self._signals.stop_asked else None)
+        if reason is not None:
+            self._feed(StopRequested(reason))
+
+    def _revoked(self) -> str | None:
+        try:
+            return self._hand.revoked()
+        except (OSError, BusError):
+            return None
+
+    def _feed(self, event: Event) -> None:
+        """Hand an event to the session, and what comes of carrying out its instructions."""
+        self._events.append(event)
+        while self._events and self._outcome is None:
+            for instruction in self._session.handle(self._events.popleft(), time.monotonic()):
+                self._carry_out(instruction)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case Beat():
+                self._beat()
+            case LookAtTree():
+                self._events.append(TreeSeen(self._tree()))
+            case SendSignal(name, everyone):
+                self._signal(_SIGNALS[name], everyone)
+            case StartVerify(index):
+                self._events.append(self._start_verify(index))
+            case Finish():
+                self._outcome = instruction
+
+    def _beat(self) -> None:
+        try:
+            self._hand.beat()
+        except (OSError, BusError):
+            return
+
+    def _reap(self) -> bool:
+        """Reap all children that ended; True where there are none left, which proves that the tree is empty."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            if pid == self._pid and not self._reaped:
+                self._reaped = True
+                code = os.waitstatus_to_exitcode(status)
+                self._events.append(Exited(code, None) if code >= 0 else Exited(None, -code))
+
+    def _tree(self) -> tuple[Process, ...]:
+        """Return the living processes of the tree, from two passes: one pass may miss whoever forks meanwhile."""
+        found: dict[int, Process] = {}
+        for _ in range(2):
+            if self._reap() and HAVE_PROC:
+                return ()
+            for info in tree.look_at_tree(os.getpid(), self._pid):
+                found[info.pid] = Process(info.pid, info.name)
+        return tuple(found.values())
+
+    def _signal(self, number: signal.Signals, everyone: bool) -> None:
+        if not self._reaped:
+            tree.signal_group(self._pid, number)
+        if everyone:
+            found = tree.look_at_tree(os.getpid(), self._pid)
+            tree.signal_processes([info for info in found if not self._session.keeps(info.name)], number)
+
+    def _start_verify(self, index: int) -> Event:
+        try:
+            self._spawn(self._spec.verify[index], last=index == len(self._spec.verify) - 1)
+        except SpawnError as error:
+            return NotStarted(str(error))
+        except OSError as error:
+            return NotStarted(str(error.strerror))
+        return Started()
+
+    def _drain(self) -> None:
+        for pump in (self._stdout, self._stderr):
+            for _ in range(DRAIN_CHUNKS):
+                if not pump.take():
+                    break
+            pump.close_reader()
+            pump.log.close()
+
+
+def _hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand) -> bool:
+    """Write the result, for as long as it takes: a full disk may delay it, never lose it. False: the bus is gone."""
+    pause = 0.1
+    written = False
+    waiter = select.poll()
+    while True:
+        try:
+            if written:
+                hand.publish(result_message(spec.attempt, to_json(record)), durable=spec.durable)
+            else:
+                hand.finish(record, durable=spec.durable)
+        except AlreadyFinished:  # the file was written, then the disk was full for its message
+            written = True
+        except BusGone:
+            return False
+        except (OSError, BusError) as error:
+            if getattr(error, "errno", None) == errno.ENOENT:
+                return False
+            waiter.poll(pause * 1000)
+            pause = min(pause * 2, LONGEST_PAUSE)
+        else:
+            return True

@@ -1,0 +1,75 @@
+"""The processes of an attempt, seen from the worker that is their ancestor.
+
+On Linux the worker is a subreaper: whoever loses its parent becomes the worker's own child, whatever session it made,
+however often it forked. So its descendants are the whole tree, and a wait that says "no children" proves that the tree
+is empty. Without a subreaper (macOS) only the process group of the step is seen: what left it is not found there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+from bus.process import HAVE_PROC, ProcessInfo, all_processes, send_signal
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def load_subreaper() -> Callable[[], bool]:
+    """Return a function that makes the calling process a subreaper and tells whether it is one now.
+
+    The system call is looked up once, in the warm process: ctypes costs milliseconds.
+    """
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None, use_errno=False).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda: False
+    return lambda: prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def descendants(root: int, processes: Iterable[ProcessInfo]) -> list[ProcessInfo]:
+    """Return those of `processes` that come from `root` and are not dead yet, `root` left out."""
+    children: dict[int, list[ProcessInfo]] = {}
+    for info in processes:
+        children.setdefault(info.parent, []).append(info)
+    found: list[ProcessInfo] = []
+    parents = [root]
+    while parents:
+        offspring = children.pop(parents.pop(), [])
+        found.extend(info for info in offspring if not info.dead)
+        parents.extend(info.pid for info in offspring)
+    return found
+
+
+def look_at_tree(root: int, group: int) -> list[ProcessInfo]:
+    """Return the living processes below `root`. Without /proc: one entry for the process group, if it has members."""
+    if HAVE_PROC:
+        return descendants(root, all_processes())
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return []
+    return [ProcessInfo(group, "", "?", root, group, root, 0)]
+
+
+def signal_processes(processes: Iterable[ProcessInfo], number: signal.Signals) -> None:
+    """Signal each process, its identity being compared first; those of another user are left to the next look."""
+    for info in processes:
+        try:
+            if HAVE_PROC:
+                send_signal(info.pid, info.start_ticks, number)
+            else:
+                signal_group(info.group, number)
+        except PermissionError:
+            continue
+
+
+def signal_group(group: int, number: signal.Signals) -> None:
+    """Signal a process group whose leader we have not reaped yet (so its id is its own)."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return

@@ -1,0 +1,144 @@
+"""The warm process: forks a worker for each order, so that none of them pays for starting an interpreter.
+
+It is single-threaded, leads its own session (a Ctrl-C at the terminal does not reach it or its workers), stands in `/`
+and holds nothing but its socket. An order is one line, the JSON of a `WorkerSpec`, with the descriptor of the attempt's
+`live` lock attached. The answer is one line too: `{"attempt", "pid", "pidfd": true}` with a pidfd attached, or
+`{"attempt", "error"}`. It ends when its socket is closed; workers live on.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from bus.hand import open_hand
+from bus.layout import attempt_dir
+from bus.process import HAVE_PIDFD, boot_id
+from bus.wire import WorkerSpec, dumps, spec_from_json
+from worker.runner import Origin, run
+from worker.signals import Signals
+from worker.tree import load_subreaper
+
+WORKER_BROKE = 70
+"""Exit code of a worker that met an error of its own; `worker.err` in the attempt's folder says which."""
+
+_CHUNK = 1 << 18
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+def serve(arguments: list[str]) -> int:
+    """Run until the socket, whose descriptor is the only argument, is closed at the other side."""
+    channel = socket.socket(fileno=int(arguments[0]))
+    _detach(channel.fileno())
+    become_subreaper = load_subreaper()
+    become_subreaper()
+    origin = Origin(boot_id(), dict(os.environ))
+    signal.signal(signal.SIGCHLD, _reap)
+    gc.collect()
+    gc.freeze()
+    for order, live in _orders(channel):
+        answer, pidfd = _fork(order, live, channel, origin, become_subreaper)
+        try:
+            socket.send_fds(channel, [dumps(answer).encode() + b"\n"], [pidfd] if pidfd >= 0 else [])
+        except OSError:  # the conductor left; the worker lives on
+            return 0
+        finally:
+            if pidfd >= 0:
+                os.close(pidfd)
+    return 0
+
+
+def _detach(channel: int) -> None:
+    """Hold on to nothing that we were started with: terminal, folder, descriptors."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.closerange(3, channel)
+    os.closerange(channel + 1, os.sysconf("SC_OPEN_MAX"))
+    os.set_inheritable(channel, False)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _orders(channel: socket.socket) -> Iterator[tuple[bytes, int]]:
+    """Yield each order and its descriptor until the other side closes."""
+    lines: deque[bytes] = deque()
+    lives: deque[int] = deque()
+    rest = b""
+    while True:
+        try:
+            data, fds, _, _ = socket.recv_fds(channel, _CHUNK, 16, _CLOEXEC)
+        except ConnectionResetError:
+            return
+        for fd in fds:
+            os.set_inheritable(fd, False)
+            lives.append(fd)
+        if not data:
+            return
+        *whole, rest = (rest + data).split(b"\n")
+        lines.extend(whole)
+        while lines:
+            yield lines.popleft(), lives.popleft()
+
+
+def _fork(
+    order: bytes, live: int, channel: socket.socket, origin: Origin, become_subreaper: Callable[[], bool]
+) -> tuple[dict[str, object], int]:
+    """Make a worker; return the answer and its pidfd (-1 without). Closes our copy of `live`."""
+    spec = spec_from_json(json.loads(order))
+    # No child is reaped between its fork and its pidfd, so the pidfd is surely the child's.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    try:
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            os._exit(_work(spec, origin, become_subreaper))
+        pidfd = os.pidfd_open(pid) if HAVE_PIDFD else -1
+    except OSError as error:
+        return {"attempt": spec.attempt, "error": f"fork: {error.strerror}"}, -1
+    finally:
+        os.close(live)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    return {"attempt": spec.attempt, "pid": pid, "pidfd": pidfd >= 0}, pidfd
+
+
+def _work(spec: WorkerSpec, origin: Origin, become_subreaper: Callable[[], bool]) -> int:
+    """Be the worker of `spec`; holds the lock `live` by having inherited it."""
+    try:
+        os.setsid()
+        become_subreaper()
+        signals = Signals()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        return run(spec, open_hand(spec.bus, spec.attempt), origin, signals)
+    except BaseException:
+        _say_broken(spec, traceback.format_exc())
+        return WORKER_BROKE
+
+
+def _say_broken(spec: WorkerSpec, text: str) -> None:
+    path = os.path.join(spec.bus, attempt_dir(spec.attempt), "worker.err")
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            file.write(text)
+    except OSError:
+        return
+
+
+def _reap(number: int, frame: object) -> None:
+    """Reap ended workers, and whoever lost its own parent to us."""
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                return
+        except ChildProcessError:
+            return
