@@ -6,11 +6,11 @@ running attempt, or a failure without a class, cannot be written down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bus.wire import AttemptId, TaskId
+from bus.wire import AttemptId, ExitRecord, TaskId
 
 MAX_GROUP_WORKERS = 5
 """Workers of one parallel group that may run side by side, unless the group or `--max-workers` says otherwise."""
@@ -73,6 +73,8 @@ class Group:
     shared_resources: tuple[str, ...] = ()
     coordination_strategy: str | None = None
     note: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that we do not know, as text-preserving JSON data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Plan:
     source: str = "plan.md"
     """File name, relative to the track, that the plan was read from."""
     warnings: tuple[PlanWarning, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the DAG that we do not know, as text-preserving JSON data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,27 @@ class RunOptions:
     """Nonces and jitter are drawn from it, so that a replay draws the same."""
 
 
+# --- how an attempt can end ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """The worker is gone and left no result."""
+
+    started: bool
+    """Whether the command was exec'ed, as far as is known."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotLaunched:
+    """The launcher could not make a worker."""
+
+    error: str
+
+
+Outcome = ExitRecord | Vanished | NotLaunched
+
 # --- statuses -------------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +205,17 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class Exited:
+    """The attempt is over, the verdict on it is not journaled yet. Holds its slot; never outlives a pass."""
+
+    attempt: AttemptId
+    number: int
+    stopping: str | None
+    outcome: Outcome
+    """What tells of the end."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The attempt's end is journaled, its consequence is not yet: complete, retry, or fail. Never outlives a pass."""
 
@@ -187,6 +223,7 @@ class Ended:
     number: int
     error_class: str | None
     message: str
+    counted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +264,4 @@ class Cancelled:
     who: str
 
 
-Status = Pending | Ready | Backoff | Running | Ended | Done | Failed | Blocked | Skipped | Cancelled
-
-Payload = Mapping[str, Any]
-Ids = Sequence[TaskId]
+Status = Pending | Ready | Backoff | Running | Exited | Ended | Done | Failed | Blocked | Skipped | Cancelled

@@ -1,0 +1,139 @@
+"""Parallel groups: caps and hints. What is odd about them is said, and stops nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from bus.wire import TaskId
+from conductor.core.task import Group, TaskSpec
+from conductor.errors import PlanError
+from conductor.plan import fields
+from conductor.plan.errors import shown
+from conductor.plan.near import did_you_mean, meant_key
+from conductor.plan.warnings import Warnings
+from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
+
+GROUP_KEYS = (
+    "id", "tasks", "max_workers", "timeout", "conflict_free", "shared_resources", "coordination_strategy", "note",
+)  # fmt: skip
+
+
+class GroupReader:
+    """Reads the groups of a plan whose tasks are known."""
+
+    def __init__(self, tasks: Mapping[TaskId, TaskSpec], levels: Sequence[int], warnings: Warnings) -> None:
+        self._tasks = tasks
+        self._levels = levels
+        self._warnings = warnings
+        self._ids: set[str] = set()
+        self._member_of: dict[TaskId, str] = {}
+
+    def read(self, node: Node) -> tuple[Group, ...]:
+        """Return the groups; raises PlanError `plan_field` for what is no group at all, or a cap that is no number."""
+        if fields.is_null(node):
+            return ()
+        hint = "Write a list of groups, each with id and tasks."
+        return tuple(
+            self._group(fields.mapping("parallel_groups", item), number)
+            for number, item in enumerate(fields.sequence("parallel_groups", node, hint), start=1)
+        )
+
+    def _group(self, node: Map, number: int) -> Group:
+        values = {str(key): value for key, value in node.items() if not fields.is_null(value)}
+        name = fields.loose_text(values["id"]) if "id" in values else f"group-{number}"
+        if name in self._ids:
+            self._warnings.add("group_duplicate_id", f"two groups have the id {shown(name)}", node.line)
+        self._ids.add(name)
+        self._unknown_keys(name, node)
+        members = self._members(name, node, values.get("tasks"))
+        group = Group(
+            id=name,
+            tasks=tuple(members),
+            max_workers=fields.integer("max_workers", values["max_workers"], least=1)
+            if "max_workers" in values
+            else None,
+            timeout=fields.duration("timeout", values["timeout"]) if "timeout" in values else None,
+            conflict_free=self._conflict_free(name, values.get("conflict_free")),
+            shared_resources=tuple(map(str, fields.texts("shared_resources", values.get("shared_resources", Seq())))),
+            coordination_strategy=_optional_text(values.get("coordination_strategy")),
+            note=_optional_text(values.get("note")),
+            extra={str(key): as_json(value) for key, value in node.items() if key not in GROUP_KEYS},
+        )
+        self._check(group, node.line)
+        return group
+
+    def _unknown_keys(self, name: str, node: Map) -> None:
+        for key in node:
+            meant = None if key in GROUP_KEYS else meant_key(key, GROUP_KEYS)
+            if meant is not None:
+                hint = f'Did you mean "{meant}"?'
+                self._warnings.add("did_you_mean", f"group {name}: {shown(key)} has no effect. {hint}", key.line)
+
+    def _members(self, name: str, node: Map, listed: Node | None) -> list[TaskId]:
+        members: list[TaskId] = []
+        items = fields.texts("tasks", listed) if listed is not None else []
+        if not items:
+            self._warnings.add("group_empty", f"group {name} has no tasks", node.line)
+        for item in items:
+            task = TaskId(str(item))
+            other = self._member_of.get(task)
+            if task not in self._tasks:
+                self._unknown_member(name, item)
+            elif other is not None:
+                where = "twice in its list" if other == name else f"in two groups, {other} and {name}; the first counts"
+                self._warnings.add("group_duplicate_task", f"task {task} stands {where}", item.line)
+            else:
+                self._member_of[task] = name
+                members.append(task)
+        return members
+
+    def _unknown_member(self, name: str, item: Text) -> None:
+        if self._warnings.full("group_unknown_task"):
+            self._warnings.add("group_unknown_task", "")  # counted only
+            return
+        hint = did_you_mean(item, self._tasks)
+        message = f"group {name} names {shown(item)}, and there is no such task" + (f". {hint}" if hint else "")
+        self._warnings.add("group_unknown_task", message, item.line)
+
+    def _conflict_free(self, name: str, node: Node | None) -> bool | None:
+        if node is None:
+            return None
+        try:
+            return fields.boolean("conflict_free", node)
+        except PlanError as error:
+            self._warnings.add("group_field", f"group {name}: {error.message}", node.line)
+            return None
+
+    def _check(self, group: Group, line: int) -> None:
+        inside = set(group.tasks)
+        chained = next(
+            ((task, wanted) for task in group.tasks for wanted in self._tasks[task].depends_on if wanted in inside),
+            None,
+        )
+        levels = {self._levels[self._tasks[task].index] for task in group.tasks}
+        if chained is not None:
+            message = f"group {group.id}: {chained[0]} depends on {chained[1]}; they run one after the other"
+            self._warnings.add("group_chain", message, line)
+        elif len(levels) > 1:
+            message = (
+                f"group {group.id} has tasks on levels {min(levels) + 1} to {max(levels) + 1}; dependencies decide"
+            )
+            self._warnings.add("group_levels", message, line)
+        if group.conflict_free:
+            self._shared_files(group, line)
+
+    def _shared_files(self, group: Group, line: int) -> None:
+        writers: defaultdict[str, list[TaskId]] = defaultdict(list)
+        for task in group.tasks:
+            for pattern in self._tasks[task].files:
+                writers[pattern].append(task)
+        for pattern, tasks in writers.items():
+            if len(tasks) > 1:
+                more = f" and {len(tasks) - 2} more" if len(tasks) > 2 else ""
+                message = f"group {group.id} says conflict_free, but {tasks[0]} and {tasks[1]}{more} write {pattern}"
+                self._warnings.add("group_shared_files", message, line)
+
+
+def _optional_text(node: Node | None) -> str | None:
+    return None if node is None else fields.loose_text(node)

@@ -1,0 +1,73 @@
+"""Keys that were probably meant to be others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import lru_cache
+
+_MEANT = {
+    "deps": "depends_on",
+    "dep": "depends_on",
+    "depend": "depends_on",
+    "depends": "depends_on",
+    "dependson": "depends_on",
+    "dependon": "depends_on",
+    "dependency": "depends_on",
+    "dependencies": "depends_on",
+    "needs": "depends_on",
+    "need": "depends_on",
+    "requires": "depends_on",
+    "require": "depends_on",
+    "after": "depends_on",
+    "blockedby": "depends_on",
+    "waitsfor": "depends_on",
+    "waitfor": "depends_on",
+    "prerequisites": "depends_on",
+    "prereqs": "depends_on",
+    "predecessors": "depends_on",
+    "upstream": "depends_on",
+    "title": "name",
+    "command": "run",
+    "cmd": "run",
+    "script": "run",
+    "exec": "run",
+    "check": "verify",
+    "checks": "verify",
+    "file": "files",
+    "paths": "files",
+    "environment": "env",
+    "duration": "estimated_duration",
+    "estimate": "estimated_duration",
+    "timelimit": "timeout",
+    "retry": "retries",
+    "maxretries": "retries",
+    "approval": "approve",
+    "groups": "parallel_groups",
+    "parallelgroup": "parallel_groups",
+    "tasks": "nodes",
+    "steps": "nodes",
+    "workingdirectory": "project",
+    "workers": "max_workers",
+    "members": "tasks",
+}
+
+
+@lru_cache(maxsize=1024)
+def meant_key(key: str, known: tuple[str, ...]) -> str | None:
+    """Return the known key that an unknown one was probably meant to be."""
+    plain = "".join(c for c in key.lower() if c.isalnum())
+    meant = _MEANT.get(plain)
+    if meant in known:
+        return meant
+    by_plain = {name.replace("_", ""): name for name in known}
+    if plain in by_plain:
+        return by_plain[plain]
+    close = get_close_matches(plain[:64], by_plain, n=1, cutoff=0.82)
+    return by_plain[close[0]] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the closest of `known`, if any is close."""
+    close = get_close_matches(word[:200], known, n=1, cutoff=0.6)
+    return f'Did you mean "{close[0]}"?' if close else None

@@ -1,0 +1,162 @@
+"""Finding the one DAG of a track, and reading it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from conductor.core.task import Plan
+from conductor.errors import PlanError
+from conductor.plan.files import decode, read_bytes
+from conductor.plan.locate import LANGUAGES, Block, find_blocks, is_dag, split_lines
+from conductor.plan.prose import find_items
+from conductor.plan.validate import Document, build_plan
+from conductor.plan.warnings import Warnings
+from conductor.plan.yaml_text import Map, Text, read_yaml
+
+PLAN = "plan.md"
+DAG_FILES = ("dag.yaml", "dag.yml", "dag.json")
+_METADATA_BYTES = 16 << 20
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One DAG: where it stands and its text."""
+
+    source: str
+    line: int
+    text: str
+    column_offset: int
+    json: bool
+    block: Block | None
+
+
+def read_track(track_dir: Path, *, max_bytes: int) -> Plan:
+    """Read the plan of a track directory; raises PlanError whose path is the file's name in the track."""
+    if not track_dir.is_dir():
+        what = "is not a directory" if track_dir.exists() else "does not exist"
+        raise PlanError(
+            "plan_missing",
+            f"the track {track_dir} {what}",
+            path=str(track_dir),
+            hint="Give a directory that contains plan.md; `conductor init TRACK` makes one.",
+        )
+    warnings = Warnings()
+    body = read_bytes(track_dir / PLAN, max_bytes)
+    files = {name: text for name in DAG_FILES if (text := _dag_file(track_dir / name, max_bytes)) is not None}
+    if body is None and not files:
+        raise PlanError(
+            "plan_missing",
+            f"{track_dir} contains neither plan.md nor dag.yaml or dag.json",
+            path=str(track_dir / PLAN),
+            hint="`conductor init TRACK` writes a plan to start from.",
+        )
+    if body is None:
+        warnings.add("plan_md_missing", "there is no plan.md beside the DAG; workers get no prose about their task")
+    _check_metadata(track_dir / "metadata.json", warnings)
+    plan = _read(decode(body, PLAN) if body is not None else None, files, warnings)
+    size = max(len(body or b""), *(len(text.encode()) for text in files.values()), 0)
+    if plan.limits.max_plan_bytes is not None and size > plan.limits.max_plan_bytes:
+        raise PlanError(
+            "plan_bytes_exceeded",
+            f"the plan has {size:,} bytes; its own limit max_plan_bytes is {plan.limits.max_plan_bytes:,}",
+            path=plan.source,
+        )
+    return plan
+
+
+def read_text(text: str, *, source: str) -> Plan:
+    """Read the plan out of one text; raises PlanError."""
+    if source.endswith((".yaml", ".yml", ".json")):
+        return _read(None, {source: text}, Warnings())
+    return _read(text, {}, Warnings(), source)
+
+
+def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name: str = PLAN) -> Plan:
+    lines = split_lines(markdown) if markdown is not None else []
+    blocks = find_blocks(lines) if lines else []
+    found = [_in_block(block, lines, name) for block in blocks if block.language in LANGUAGES and is_dag(block, lines)]
+    found += [_Found(file, 0, text, 0, file.endswith(".json"), None) for file, text in files.items()]
+    if not found:
+        raise _no_dag(lines, blocks, name)
+    if len(found) > 1:
+        raise _two_dags(found[0], found[1])
+    dag = found[0]
+    try:
+        root = _root(dag)
+        return build_plan(root, Document(lines, blocks, dag.block), dag.source, warnings)
+    except PlanError as error:
+        error.path = error.path or dag.source
+        raise
+
+
+def _in_block(block: Block, lines: list[str], name: str) -> _Found:
+    text = block.text(lines)
+    return _Found(name, block.body[0], text, block.indent, block.language == "json", block)
+
+
+def _root(dag: _Found) -> Map:
+    text = _PAIR.sub(_joined_pair, dag.text) if dag.json else "\n".join(split_lines(dag.text))
+    root = read_yaml(text, line_offset=dag.line, column_offset=dag.column_offset)
+    if isinstance(root, Map) and (Text("dag") in root or dag.block is None):
+        return root
+    raise PlanError(
+        "plan_no_dag",
+        f"{dag.source} has no mapping with the key dag at its top",
+        path=dag.source,
+        line=dag.line + 1,
+        hint="Write dag: and below it, indented, nodes: with a list of tasks.",
+    )
+
+
+def _joined_pair(pair: re.Match[str]) -> str:
+    """Put the character for a JSON escape in two halves, which YAML does not know."""
+    high, low = int(pair[2], 16), int(pair[3], 16)
+    return pair[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+def _dag_file(path: Path, max_bytes: int) -> str | None:
+    body = read_bytes(path, max_bytes)
+    return None if body is None else decode(body, path.name)
+
+
+def _check_metadata(path: Path, warnings: Warnings) -> None:
+    try:
+        body = read_bytes(path, _METADATA_BYTES)
+        if body is not None and not isinstance(json.loads(body), dict):
+            raise ValueError("not an object")
+    except (PlanError, ValueError, RecursionError) as error:
+        reason = error.message if isinstance(error, PlanError) else "it is not a JSON object"
+        warnings.add("metadata_invalid", f"metadata.json is left alone: {reason}")
+
+
+def _two_dags(first: _Found, second: _Found) -> PlanError:
+    line = second.line or 1
+    return PlanError(
+        "plan_two_dags",
+        f"two DAGs: {first.source} line {first.line or 1} and {second.source} line {line}",
+        path=second.source,
+        line=line,
+        hint="Keep one of them; take the key dag out of the other.",
+    )
+
+
+def _no_dag(lines: list[str], blocks: list[Block], name: str) -> PlanError:
+    wanted = "a fenced ```yaml block with the top-level key dag, such front matter, or dag.yaml or dag.json beside it"
+    if not any(line.strip() for line in lines):
+        seen = "the file is empty"
+    else:
+        boxes = sum(item.mark is not None for item in find_items(lines, blocks))
+        fences = sum(block.language in LANGUAGES for block in blocks)
+        seen = f"found {fences} YAML blocks without that key" if fences else "found no YAML block"
+        if boxes:
+            seen += f", and {boxes} check boxes, which do not say what depends on what"
+    mislabelled = next((block for block in blocks if block.language not in LANGUAGES and is_dag(block, lines)), None)
+    hint = "`conductor init TRACK` writes a DAG to start from."
+    if mislabelled is not None:
+        hint = f"The block on line {mislabelled.first + 1} begins with dag; mark its fence ```yaml."
+    line = mislabelled.first + 1 if mislabelled is not None else None
+    return PlanError("plan_no_dag", f"{name} has no DAG: looked for {wanted}; {seen}", path=name, line=line, hint=hint)

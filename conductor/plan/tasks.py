@@ -1,0 +1,223 @@
+"""One node of the DAG as a `TaskSpec`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from bus.wire import TaskId
+from conductor.core.task import TaskSpec
+from conductor.errors import PlanError
+from conductor.plan import fields
+from conductor.plan.commands import CommandError, split_command
+from conductor.plan.durations import parse_estimate
+from conductor.plan.errors import plan_error, shown
+from conductor.plan.fields import field_error
+from conductor.plan.file_patterns import leaves_project, split_list, split_note
+from conductor.plan.near import did_you_mean
+from conductor.plan.unknown_keys import not_supported, refuse_agent_manual, unknown_task_key
+from conductor.plan.warnings import Warnings
+from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
+
+_VARIABLE = re.compile(r"\$[A-Za-z_{]")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+_NAME = Text("name")
+
+
+class TaskReader:
+    """Reads the nodes of a plan, one after the other, in plan order."""
+
+    def __init__(self, known: Collection[TaskId], warnings: Warnings, defaults: Mapping[str, Any]) -> None:
+        self._known = known
+        self._warnings = warnings
+        self._defaults = defaults
+        self._task = ""
+
+    def read(self, task: TaskId, node: Map, index: int, prose: str, ticked: bool) -> TaskSpec:
+        """Return the task; raises PlanError for a value that cannot be used.
+
+        Dependencies are taken as they stand; whether they exist is checked here, cycles are not.
+        """
+        self._task = task
+        values: dict[str, Any] = dict(self._defaults)
+        extra: dict[str, Any] = {}
+        for key, value in node.items():
+            known = _READERS.get(key)
+            if known is not None:
+                if not (isinstance(value, Text) and value.is_null):
+                    values[known[0]] = known[1](self, key, value)
+            elif key not in _NAMES:
+                extra[str(key)] = as_json(value)
+                if not not_supported(key, value, f"task {task}", self._warnings):
+                    unknown_task_key(key, value, node, self._known, self._warnings)
+        name = node.get(_NAME)
+        return TaskSpec(
+            id=task,
+            name=fields.loose_text(name) if name else str(task),
+            index=index,
+            prose=prose,
+            ticked=ticked,
+            line=node.line,
+            extra=extra,
+            **values,
+        )
+
+    def _warn(self, code: str, message: str, at: Node) -> None:
+        if self._warnings.full(code):
+            self._warnings.add(code, "")  # counted only
+        else:
+            self._warnings.add(code, f"task {self._task}: {message}", at.line)
+
+    def _depends_on(self, key: Text, node: Node) -> tuple[TaskId, ...]:
+        wanted: dict[TaskId, None] = {}
+        for item in self._dependency_items(key, node):
+            task = TaskId(str(item))
+            if task not in self._known:
+                raise self._unknown_dependency(task, item)
+            if task in wanted:
+                self._warn("duplicate_dependency", f"depends twice on {task}", item)
+            wanted[task] = None
+        return tuple(wanted)
+
+    def _dependency_items(self, key: Text, node: Node) -> list[Text]:
+        items = fields.texts(key, node)
+        if isinstance(node, Text) and TaskId(str(node)) not in self._known and "," in node:
+            return [node.part(part) for part in node.split(",") if part.strip()]
+        return items
+
+    def _unknown_dependency(self, wanted: TaskId, at: Text) -> PlanError:
+        hint = did_you_mean(wanted, self._known)
+        if hint is None and wanted.lower() in ("none", "-", "n/a"):
+            hint = "Write [] where there are no dependencies."
+        return plan_error(
+            "plan_unknown_dependency",
+            f"task {shown(self._task)} depends on {shown(wanted)}, and there is no such task",
+            at,
+            hint=hint or "Add the task, or remove the dependency.",
+        )
+
+    def _patterns(self, key: Text, node: Node) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for item in fields.texts(key, node):
+            for part in split_list(item):
+                pattern, note = split_note(part)
+                if pattern is None:
+                    self._warn("file_not_a_path", f"{key}: {shown(part)} is not a path and is left out", item)
+                    continue
+                if note is not None:
+                    self._warn("file_note", f"{key}: {shown(part)} is read as {shown(pattern)}", item)
+                if leaves_project(pattern):
+                    self._warn("file_outside_project", f"{key}: {shown(pattern)} lies outside the project", item)
+                found[pattern] = None
+        return tuple(found)
+
+    def _texts(self, key: Text, node: Node) -> tuple[str, ...]:
+        return tuple(str(item) for item in fields.texts(key, node))
+
+    def _estimate(self, key: Text, node: Node) -> float | None:
+        seconds = parse_estimate(node) if isinstance(node, Text) else None
+        if seconds is None:
+            self._warn("estimate_unknown", f"{key} {fields.described(node)} is taken as unknown", node)
+        return seconds
+
+    def _command(self, key: Text, node: Node) -> tuple[str, ...]:
+        if isinstance(node, Text):
+            try:
+                arguments = split_command(node)
+            except CommandError as error:
+                raise field_error(key, str(error), node, error.hint) from None
+            if _VARIABLE.search(node):
+                self._warn("shell_variable", f"{key}: $… is given to the command as it stands; no shell reads it", node)
+            return arguments
+        arguments = tuple(fields.text(key, item) for item in fields.sequence(key, node))
+        if not arguments or not arguments[0].strip():
+            raise field_error(key, "the command is empty", node, 'Write an argument list, such as ["make", "test"].')
+        if len(arguments) == 1 and " " in arguments[0]:
+            self._warn("command_not_split", f"{key}: {shown(arguments[0])} is the name of one program", node)
+        return arguments
+
+    def _verify(self, key: Text, node: Node) -> tuple[tuple[str, ...], ...]:
+        if not isinstance(node, Seq):
+            return (self._command(key, node),)
+        commands = tuple(self._command(key, item) for item in node)
+        if len(node) > 1 and all(isinstance(item, Text) and " " not in item for item in node):
+            self._warn("verify_looks_like_one", f"{key}: each of the {len(node)} words is a command of its own", node)
+        return commands
+
+    def _agent(self, key: Text, node: Node) -> dict[str, Any]:
+        return read_agent(key, node)
+
+    def _env(self, key: Text, node: Node) -> dict[str, str]:
+        return {**self._defaults.get("env", {}), **read_env(key, node)}
+
+
+def read_agent(key: str, node: Node) -> dict[str, Any]:
+    """Return `{"name": …}` with what else the plan says of the agent."""
+    refuse_agent_manual(node)
+    if isinstance(node, Text):
+        return {"name": str(node)}
+    agent: dict[str, Any] = {}
+    for name, value in fields.mapping(key, node).items():
+        agent[str(name)] = list(map(str, fields.texts(name, value))) if name == "args" else as_json(value)
+    if not isinstance(agent.get("name"), str):
+        raise field_error(key, "an agent needs a name", node, "Write agent: {name: claude, …}.")
+    return agent
+
+
+def read_env(key: str, node: Node) -> dict[str, str]:
+    """Return environment variables; null is the empty text."""
+    env: dict[str, str] = {}
+    for name, value in fields.mapping(key, node).items():
+        if not _ENV_NAME.fullmatch(name) or name.startswith("CONDUCTOR_"):
+            raise field_error(key, f"{shown(name)} cannot be set", name, "Choose another name.")
+        env[str(name)] = "" if fields.is_null(value) else fields.text(name, value)
+    return env
+
+
+def _choice(*words: str) -> _Reader:
+    return lambda _, key, node: fields.choice(key, node, words)
+
+
+def _duration(_: TaskReader, key: Text, node: Node) -> float:
+    return fields.duration(key, node)
+
+
+def _loose_text(_: TaskReader, key: Text, node: Node) -> str:
+    return fields.loose_text(node)
+
+
+def _lines(_: TaskReader, key: Text, node: Node) -> str:
+    return fields.lines(node)
+
+
+def _integer(_: TaskReader, key: Text, node: Node) -> int:
+    return fields.integer(key, node, most=1000)
+
+
+_Reader = Callable[[TaskReader, Text, Node], Any]
+_NAMES = frozenset(("id", "name"))
+_READERS: dict[str, tuple[str, _Reader]] = {
+    "type": ("type", _loose_text),
+    "files": ("files", TaskReader._patterns),
+    "depends_on": ("depends_on", TaskReader._depends_on),
+    "estimated_duration": ("estimate", TaskReader._estimate),
+    "phase": ("phase", _loose_text),
+    "reads": ("reads", TaskReader._patterns),
+    "resources": ("resources", TaskReader._texts),
+    "effect": ("effect", _choice("write", "pure_read", "external")),
+    "agent": ("agent", TaskReader._agent),
+    "run": ("run", TaskReader._command),
+    "verify": ("verify", TaskReader._verify),
+    "outputs": ("outputs", TaskReader._patterns),
+    "changes": ("changes", _choice("required", "optional")),
+    "acceptance": ("acceptance", _lines),
+    "instructions": ("instructions", _lines),
+    "timeout": ("timeout", _duration),
+    "stale_after": ("stale_after", _duration),
+    "retries": ("retries", _integer),
+    "leftovers": ("leftovers", _choice("kill", "keep", "fail")),
+    "env": ("env", TaskReader._env),
+}

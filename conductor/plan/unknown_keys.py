@@ -1,0 +1,102 @@
+"""Keys that nothing acts on: kept, unless leaving them unheeded would change what the user gets."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from bus.wire import TaskId
+from conductor.plan.errors import shown
+from conductor.plan.fields import field_error, is_null
+from conductor.plan.near import meant_key
+from conductor.plan.warnings import Warnings
+from conductor.plan.yaml_text import Map, Node, Seq, Text
+
+TASK_KEYS: tuple[str, ...] = (
+    "id", "name", "type", "files", "depends_on", "estimated_duration", "phase", "reads", "resources", "effect", "agent",
+    "run", "verify", "outputs", "changes", "acceptance", "instructions", "timeout", "stale_after", "retries",
+    "retry_from", "leftovers", "merge", "fallback", "env", "approve", "isolation",
+)  # fmt: skip
+"""All keys of a task."""
+
+_ORDERING_FOR_SURE = frozenset(
+    ("depend", "depends", "dependson", "dependon", "deps", "dep", "dependency", "dependencies", "needs", "need")
+)
+"""With other keys near to `depends_on` (`requires`, `after`, …) it depends on whether they name tasks."""
+
+_NO_TASKS = frozenset(("none", "-", "n/a"))
+_NOT_YET: dict[str, tuple[str, ...]] = {
+    "retry_from": ("fresh",),
+    "merge": (),
+    "fallback": (),
+}
+"""Keys of features that this version does not have, with the values that ask for nothing."""
+
+
+def not_supported(key: str, value: Node, owner: str, warnings: Warnings) -> bool:
+    """Whether the key belongs to a feature that this version lacks; warns, or raises where the run would be wrong."""
+    if key == "approve":
+        raise field_error(
+            key,
+            "this version cannot wait for an approval, and running the task without one would be wrong",
+            value,
+            "Remove the key, or split the plan where a person has to look.",
+        )
+    if key == "isolation":
+        if isinstance(value, Text) and (value.is_null or value == "none"):
+            return True
+        raise field_error(key, "this version runs all tasks in the project itself", value, "Remove the key.")
+    harmless = _NOT_YET.get(key)
+    if harmless is None:
+        return False
+    asks = bool(value) and not is_null(value) and value not in harmless
+    if asks:
+        warnings.add("not_supported_yet", f"{owner}: {key} has no effect in this version", value.line)
+    return True
+
+
+def refuse_agent_manual(value: Node) -> None:
+    """Refuse a task for a person."""
+    name = value.get(Text("name")) if isinstance(value, Map) else value
+    if name == "manual":
+        raise field_error(
+            "agent",
+            "this version has no tasks for people",
+            value,
+            "Take the task out of the plan, or give it a command.",
+        )
+
+
+def unknown_task_key(key: Text, value: Node, node: Map, known: Container[TaskId], warnings: Warnings) -> None:
+    """Judge a key of a task that is none of ours.
+
+    A misspelt dependency whose loss would lose an ordering is an error; whatever else is close to a known key is a
+    warning; the rest is silently kept.
+    """
+    meant = meant_key(key, TASK_KEYS)
+    if meant is None or meant == key:
+        return
+    hint = f'Did you mean "{meant}"?'
+    if meant == "depends_on" and _loses_ordering(key, value, node, known):
+        raise field_error(key, "not a key of a task, and without it the order of tasks would be lost", key, hint)
+    if meant == "approve" and not is_null(value):
+        raise field_error(key, "not a key of a task, and the task would run unapproved", key, hint)
+    warnings.add("did_you_mean", f"{shown(key)} is not a key of a task and has no effect. {hint}", key.line)
+
+
+def _loses_ordering(key: str, value: Node, node: Map, known: Container[TaskId]) -> bool:
+    named = _named(value)
+    declared = node.get(Text("depends_on"))
+    missing = named - (_named(declared) if declared is not None else set())
+    if "".join(c for c in key.lower() if c.isalnum()) in _ORDERING_FOR_SURE:
+        return bool(missing)
+    return any(TaskId(task) in known for task in missing)
+
+
+def _named(value: Node) -> set[str]:
+    """Return the texts that stand in the value, anywhere a list of tasks could be."""
+    if isinstance(value, Text):
+        items = [] if value.is_null or value.lower() in _NO_TASKS else value.split(",")
+        return {item.strip() for item in items if item.strip()}
+    if isinstance(value, Seq):
+        return {str(item) if isinstance(item, Text) else "…" for item in value}
+    return set(value)
