@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from bus.wire import TaskId
-from conductor.core.task import Group, TaskSpec
+from conductor.core.conflicts import pairs
+from conductor.core.graph import levels
+from conductor.core.task import Group, Plan, TaskSpec
 from conductor.errors import PlanError
 from conductor.plan import fields
 from conductor.plan.errors import shown
 from conductor.plan.near import did_you_mean, meant_key
-from conductor.plan.warnings import Warnings
+from conductor.plan.warnings import MAX_PER_CODE, Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
 GROUP_KEYS = (
@@ -19,12 +21,16 @@ GROUP_KEYS = (
 )  # fmt: skip
 
 
+_MAX_PAIRS = MAX_PER_CODE + 1
+"""Pairs looked for in each group: more than are shown would only be counted."""
+
+
 class GroupReader:
     """Reads the groups of a plan whose tasks are known."""
 
-    def __init__(self, tasks: Mapping[TaskId, TaskSpec], levels: Sequence[int], warnings: Warnings) -> None:
-        self._tasks = tasks
-        self._levels = levels
+    def __init__(self, tasks: Sequence[TaskSpec], warnings: Warnings) -> None:
+        self._tasks = {task.id: task for task in tasks}
+        self._levels = {task: level for level, wave in enumerate(levels(Plan(tuple(tasks)))) for task in wave}
         self._warnings = warnings
         self._ids: set[str] = set()
         self._member_of: dict[TaskId, str] = {}
@@ -111,28 +117,21 @@ class GroupReader:
             ((task, wanted) for task in group.tasks for wanted in self._tasks[task].depends_on if wanted in inside),
             None,
         )
-        levels = {self._levels[self._tasks[task].index] for task in group.tasks}
+        level = {self._levels[task] for task in group.tasks}
         if chained is not None:
             message = f"group {group.id}: {chained[0]} depends on {chained[1]}; they run one after the other"
             self._warnings.add("group_chain", message, line)
-        elif len(levels) > 1:
-            message = (
-                f"group {group.id} has tasks on levels {min(levels) + 1} to {max(levels) + 1}; dependencies decide"
-            )
+        elif len(level) > 1:
+            message = f"group {group.id} has tasks on levels {min(level) + 1} to {max(level) + 1}; dependencies decide"
             self._warnings.add("group_levels", message, line)
         if group.conflict_free:
             self._shared_files(group, line)
 
     def _shared_files(self, group: Group, line: int) -> None:
-        writers: defaultdict[str, list[TaskId]] = defaultdict(list)
-        for task in group.tasks:
-            for pattern in self._tasks[task].files:
-                writers[pattern].append(task)
-        for pattern, tasks in writers.items():
-            if len(tasks) > 1:
-                more = f" and {len(tasks) - 2} more" if len(tasks) > 2 else ""
-                message = f"group {group.id} says conflict_free, but {tasks[0]} and {tasks[1]}{more} write {pattern}"
-                self._warnings.add("group_shared_files", message, line)
+        members = Plan(tuple(replace(self._tasks[task], reads=(), resources=()) for task in group.tasks))
+        for one, other, pattern in pairs(members, _MAX_PAIRS):
+            message = f"group {group.id} says conflict_free, but {one} and {other} both write {pattern}"
+            self._warnings.add("group_shared_files", message, line)
 
 
 def _optional_text(node: Node | None) -> str | None:

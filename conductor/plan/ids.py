@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from bus.layout import collision_key
 from bus.wire import TaskId
 from conductor.plan.errors import plan_error, shown
 from conductor.plan.fields import field_error, kind
@@ -38,7 +39,7 @@ def read_ids(nodes: Seq) -> dict[TaskId, Map]:
                 written,
                 hint="Give each task its own id.",
             )
-        key = _folded(task)
+        key = task.lower() if task.isascii() else collision_key(task)
         other = folded.setdefault(key, written)
         if other is not written:
             raise plan_error(
@@ -77,9 +78,3 @@ def _reason_against(text: str) -> str | None:
     if text != text.strip():
         return "begins or ends with a space"
     return None
-
-
-def _folded(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

@@ -73,12 +73,11 @@ def find_prose(
     texts: dict[TaskId, list[str]] = {}
     boxes: dict[TaskId, list[bool]] = {}
     covered = 0
-    for number, (item, task) in enumerate(entries):
+    for (item, task), following in zip(entries, _starts_of_others(entries, len(lines)), strict=True):
         if item.mark is not None:
             boxes.setdefault(task, []).append(item.ticked)
         if item.line < covered:  # stands in the section of the same task
             continue
-        following = next((other.line for other, name in entries[number + 1 :] if name != task), len(lines))
         covered = walls.end(item, following)
         texts.setdefault(task, []).append(walls.text(item.line, covered))
     return {task: TaskProse("\n\n".join(parts), all(boxes.get(task, [False]))) for task, parts in texts.items()}
@@ -119,6 +118,17 @@ def candidates(text: str) -> list[tuple[str, bool]]:
     return [*found, (whole.rstrip(_ENDS + _MARKS), True)]
 
 
+def _starts_of_others(entries: Sequence[tuple[Item, TaskId]], end: int) -> list[int]:
+    """Return for each entry the line on which the next entry of another task begins."""
+    starts: list[int] = []
+    following = end
+    for number in range(len(entries) - 1, -1, -1):
+        if number + 1 < len(entries) and entries[number + 1][1] != entries[number][1]:
+            following = entries[number + 1][0].line
+        starts.append(following)
+    return starts[::-1]
+
+
 class _Walls:
     """Where a task's prose ends."""
 
@@ -135,7 +145,8 @@ class _Walls:
             return self._end_of_box(item, following)
         while self._next_heading < len(self._headings) and self._headings[self._next_heading].line <= item.line:
             self._next_heading += 1
-        for heading in self._headings[self._next_heading :]:
+        for number in range(self._next_heading, len(self._headings)):
+            heading = self._headings[number]
             if heading.line >= following:
                 break
             if heading.level <= item.level:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from bus.wire import TaskId
 from conductor.core.task import Plan, TaskSpec
-from conductor.plan import fields, graph
+from conductor.plan import fields
+from conductor.plan.cycles import refuse_cycle
 from conductor.plan.fields import field_error
 from conductor.plan.groups import GroupReader
 from conductor.plan.ids import read_ids
@@ -42,8 +43,8 @@ def build_plan(root: Map, document: Document, source: str, warnings: Warnings) -
     prose = find_prose(document.lines, document.blocks, document.dag, ids.keys())
     defaults = read_defaults(_value(dag, "defaults"), warnings)
     tasks = _tasks(ids, prose, {key: defaults[key] for key in TASK_DEFAULTS if key in defaults}, warnings)
-    levels = graph.levels(tasks)
-    groups = GroupReader({task.id: task for task in tasks}, levels, warnings).read(_value(dag, "parallel_groups"))
+    refuse_cycle(tasks)
+    groups = GroupReader(tasks, warnings).read(_value(dag, "parallel_groups"))
     limits = read_limits(_value(dag, "limits"))
     project = _value(dag, "project")
     return Plan(
