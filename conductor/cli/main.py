@@ -149,6 +149,6 @@ def _flushed(code: int) -> int:
     except OSError as error:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
+        if isinstance(error, BrokenPipeError) or code == Exit.IO:  # nobody reads, or it was told already
             return code
         return int(report(error, as_json=False))

@@ -1,0 +1,100 @@
+"""`conductor events`: the journal, one record a line."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+
+import click
+
+from bus.errors import BusGone
+from bus.wire import Record, encode_record
+from conductor.cli.escape import json_text, one_line
+from conductor.cli.options import bus_dir_option, json_option, track_argument
+from conductor.cli.output import err, fit, is_terminal, out, pad, paint, terminal_width, wants_colour
+from conductor.cli.phrases import phrase
+from conductor.cli.polling import pause
+from conductor.cli.track import resolve
+
+TYPE_STYLE = {
+    "TASK_COMPLETE": "green",
+    "TASK_FAILED": "red",
+    "TASK_BLOCKED": "yellow",
+    "ATTEMPT_ENDED": "bold",
+    "WORKER_DISPATCHED": "blue",
+    "RUN_STARTED": "bold",
+    "RUN_RESUMED": "bold",
+    "RUN_ENDED": "bold",
+    "QUARANTINED": "red",
+    "CONTROL": "cyan",
+}
+
+
+@click.command()
+@track_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is recorded from now on.")
+@click.option("--type", "types", multiple=True, metavar="T", help="Only records of this type (may be given again).")
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only records of this task (may be given again).")
+@click.option("--since", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Only records after this one.")
+@json_option("One JSON object a line, as in the journal.")
+@bus_dir_option
+def events(
+    track: str,
+    follow: bool,
+    types: tuple[str, ...],
+    tasks: tuple[str, ...],
+    since: int,
+    as_json: bool,
+    bus_dir: str | None,
+) -> int:
+    """Show the journal of TRACK, line by line."""
+    from bus.reader import open_reader
+
+    place = resolve(track, bus_dir)
+    try:
+        reader = open_reader(place.bus)
+    except BusGone:
+        if not place.bus.exists():
+            err(f"never run: there are no events. Start it: {place.command('run')}")
+            return 0
+        raise
+
+    def fresh() -> Iterable[Record]:
+        nonlocal since
+        for record in reader.records(since):
+            since = record.seq
+            if (not types or record.type in types) and (not tasks or record.task in tasks):
+                yield record
+
+    print_records(fresh(), as_json=as_json)
+    while follow:
+        sys.stdout.flush()
+        pause(0.25)
+        print_records(fresh(), as_json=as_json)
+    return 0
+
+
+def print_records(records: Iterable[Record], *, as_json: bool) -> None:
+    """Print records: the journal's own lines, or columns for people."""
+    if as_json:
+        for record in records:
+            sys.stdout.write(json_text(encode_record(record).decode()))
+        return
+    colour = wants_colour(sys.stdout)
+    width = terminal_width() if is_terminal(sys.stdout) else None
+    for record in records:
+        out(record_line(record, colour=colour, width=width))
+
+
+def record_line(record: Record, *, colour: bool, width: int | None) -> str:
+    """Return `SEQ  TIME  TYPE  TASK  words` for one record, at most `width` columns wide (None: as long as it is)."""
+    clock = time.strftime("%H:%M:%S", time.localtime(record.t.wall))
+    # A task's id is as long as its author liked; only what fits the column is lined up.
+    head = f"{record.seq:>5}  {clock}  "
+    kind = pad(one_line(record.type), 17)
+    rest = f"{pad(one_line(record.task or '-'), 8)}  {one_line(phrase(record))}".rstrip()
+    if width is not None:
+        rest = fit(rest, max(width - len(head) - len(kind) - 2, 20))
+    style = TYPE_STYLE.get(record.type)
+    return f"{paint(head, 'dim', colour=colour)}{paint(kind, style, colour=colour) if style else kind}  {rest}"

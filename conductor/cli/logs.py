@@ -1,0 +1,136 @@
+"""`conductor logs`: what the command of a task printed."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import click
+
+from bus import layout
+from bus._fs import FileSystem
+from bus.contract import Reader
+from bus.folders import open_folders
+from bus.wire import AttemptId
+from conductor.cli.escape import lines
+from conductor.cli.load import known_tasks, open_track
+from conductor.cli.log_files import Gap, LogReader
+from conductor.cli.options import bus_dir_option, json_option, task_argument, track_argument
+from conductor.cli.output import err, is_terminal, print_json
+from conductor.cli.polling import pause
+from conductor.cli.track import Track, resolve, unknown_task
+from conductor.errors import ConductorError
+
+LOOK_EVERY = 0.25
+
+
+@click.command()
+@track_argument
+@task_argument
+@click.option("--attempt", "number", type=click.IntRange(min=1), metavar="N", help="Of this attempt, not of the last.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the attempt ends.")
+@click.option("--stderr", "only_stderr", is_flag=True, help="Only what it printed on stderr, on our stdout.")
+@json_option("One JSON object with both streams as text.")
+@bus_dir_option
+def logs(
+    track: str, task: str, number: int | None, follow: bool, only_stderr: bool, as_json: bool, bus_dir: str | None
+) -> int:
+    """Show what the command of TASK printed: its stdout on stdout, its stderr on stderr."""
+    if as_json and follow:
+        raise click.UsageError("--json shows what is there now; it cannot follow")
+    place = resolve(track, bus_dir)
+    reader = open_track(place)
+    attempt = find_attempt(place, reader, task, number) if reader else None
+    if reader is None or attempt is None:
+        if as_json:
+            print_json({"task": task, "attempt": None, "stdout": None, "stderr": None})
+        else:
+            err("there is no output yet: the task has not started")
+        return 0
+    with _streams(place, attempt) as (stdout, stderr):
+        if as_json:
+            print_json({"task": task, "attempt": attempt, "stdout": _as_data(stdout), "stderr": _as_data(stderr)})
+            return 0
+        shows = [_Show(stderr, sys.stdout)] if only_stderr else [_Show(stdout, sys.stdout), _Show(stderr, sys.stderr)]
+        while True:
+            # Asked before reading: what an ended attempt printed is all there.
+            ended = not follow or (not reader.is_live(attempt) and reader.read_proc(attempt) is not None)
+            for show in shows:
+                show.fresh()
+            if ended:
+                return 0
+            pause(LOOK_EVERY)
+
+
+def find_attempt(track: Track, reader: Reader, task: str, number: int | None) -> AttemptId | None:
+    """Return the last attempt of a task, or the one of this number; None where it has none yet."""
+    attempts = {
+        record.payload["number"]: record.attempt
+        for record in reader.records()
+        if record.type == "WORKER_DISPATCHED" and record.task == task and record.attempt
+    }
+    if not attempts:
+        known = known_tasks(reader)
+        if known and task not in known:
+            raise unknown_task(track, task, known)
+        return None
+    if number is None:
+        return list(attempts.values())[-1]
+    if number not in attempts:
+        have = ", ".join(str(one) for one in attempts)
+        raise ConductorError("usage", f"task {task} has no attempt {number}", hint=f"it has: {have}")
+    return attempts[number]
+
+
+@contextmanager
+def _streams(track: Track, attempt: AttemptId) -> Iterator[tuple[LogReader, LogReader]]:
+    fs = FileSystem()
+    folders = open_folders(fs, str(track.bus))
+    try:
+        try:
+            at = folders.attempt(attempt)
+        except FileNotFoundError as error:
+            raise ConductorError(
+                "usage", f"nothing is kept of attempt {attempt}", path=layout.attempt_dir(attempt)
+            ) from error
+        yield LogReader(fs, at, layout.STDOUT), LogReader(fs, at, layout.STDERR)
+        fs.close(at)
+    finally:
+        folders.close()
+
+
+class _Show:
+    """Copies one stream of the attempt to one of ours: escaped on a terminal, byte for byte elsewhere."""
+
+    def __init__(self, source: LogReader, target: TextIO) -> None:
+        self._source = source
+        self._target = target
+        self._safe = is_terminal(target)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def fresh(self) -> None:
+        """Copy what is new."""
+        for piece in self._source.fresh():
+            if isinstance(piece, Gap):
+                self._target.flush()
+                err(f"[… {piece.size} bytes were not kept …]")
+            elif self._safe:
+                self._target.write(lines(self._decoder.decode(piece)))
+            else:
+                self._target.flush()
+                self._target.buffer.write(piece)
+        self._target.flush()
+
+
+def _as_data(source: LogReader) -> dict[str, Any]:
+    head, tail, gap = bytearray(), bytearray(), 0
+    for piece in source.fresh():
+        if isinstance(piece, Gap):
+            gap += piece.size
+        else:
+            (tail if gap else head).extend(piece)
+    text = {"head": head.decode(errors="backslashreplace"), "tail": tail.decode(errors="backslashreplace")}
+    return {**text, "not_kept": gap}

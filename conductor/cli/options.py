@@ -1,0 +1,25 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+track_argument: Decorator = click.argument("track", metavar="TRACK")
+"""The folder of a track."""
+
+task_argument: Decorator = click.argument("task", metavar="TASK")
+"""A task's id, exactly as the plan writes it."""
+
+bus_dir_option: Decorator = click.option(
+    "--bus-dir", metavar="DIR", help="Where the bus is, if not in TRACK/.message-bus."
+)
+
+
+def json_option(help: str) -> Decorator:
+    """The option `--json` of a verb."""
+    return click.option("--json", "as_json", is_flag=True, help=help)

@@ -1,0 +1,121 @@
+"""What a journal record says, in one line of plain words. Pure. Foreign text in it is not yet made safe to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bus.wire import JsonObject, Record, dumps
+from conductor.cli.output import counts_line, duration, plural
+
+
+def phrase(record: Record) -> str:
+    """Describe a record; types we do not know show their payload."""
+    tell = _PHRASES.get(record.type)
+    if tell is not None:
+        try:
+            return tell(record.payload)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass  # a payload of another version: show it as it is
+    return dumps(record.payload) if record.payload else ""
+
+
+def ending(exit: Mapping[str, Any] | None) -> str:
+    """Say how a command ended: `exit 3`, `signal 9`, or nothing where it is not known."""
+    if not exit:
+        return ""
+    if exit.get("signal") is not None:
+        return f"signal {exit['signal']}"
+    return f"exit {exit['code']}" if exit.get("code") is not None else ""
+
+
+def _run_started(payload: JsonObject) -> str:
+    workers = payload.get("options", {}).get("max_workers")
+    return f"run {payload['run']} started" + (f", up to {plural(workers, 'worker')}" if workers else "")
+
+
+def _result(payload: JsonObject) -> str:
+    exit = payload.get("exit", payload)
+    if not exit.get("started", True):
+        return f"the command was not started: {exit.get('why') or 'no reason given'}"
+    took = f" after {duration(exit['seconds'])}" if exit.get("seconds") is not None else ""
+    by = exit.get("ended_by", "self")
+    return f"command ended: {ending(exit.get('command')) or 'unknown'}{took}" + ("" if by == "self" else f" ({by})")
+
+
+def _report(payload: JsonObject) -> str:
+    report = payload.get("report", payload)
+    if report.get("verb") == "fail":
+        return f"reports failure: {report.get('message', '')}"
+    return "reports completion" + (f", commit {report['commit']}" if report.get("commit") else "")
+
+
+def _progress(payload: JsonObject) -> str:
+    pct = payload.get("pct")
+    return " ".join(part for part in (f"{pct:.0f} %" if pct is not None else "", payload.get("text") or "") if part)
+
+
+def _attempt_ended(payload: JsonObject) -> str:
+    took = f" after {duration(payload['seconds'])}" if payload.get("seconds") is not None else ""
+    if payload.get("error_class") is None:
+        return f"attempt {payload['number']} succeeded{took}"
+    message = payload.get("message")
+    return f"attempt {payload['number']} failed{took}: {payload['error_class']}" + (f": {message}" if message else "")
+
+
+def _complete(payload: JsonObject) -> str:
+    parts = ["done"]
+    if payload.get("commit_sha"):
+        parts.append(f"commit {payload['commit_sha']}")
+    if payload.get("unblocks"):
+        parts.append(f"unblocks {_names(payload['unblocks'])}")
+    return ", ".join(parts)
+
+
+def _failed(payload: JsonObject) -> str:
+    return (
+        f"failed ({payload['error_class']}): {payload['error']}"
+        if payload.get("error_class")
+        else f"failed: {payload['error']}"
+    )
+
+
+def _control(payload: JsonObject) -> str:
+    target = f" {payload['target']}" if payload.get("target") else ""
+    text = f": {payload['text']}" if payload.get("text") else ""
+    return f"{payload['verb']}{target} by {payload.get('who') or 'operator'}{text}"
+
+
+def _run_ended(payload: JsonObject) -> str:
+    reason = f" ({payload['reason']})" if payload.get("reason") else ""
+    return f"run ended: {payload['state']}{reason}: {counts_line(payload.get('counts', {}))}"
+
+
+def _names(tasks: Sequence[str]) -> str:
+    shown = ", ".join(tasks[:5])
+    return f"{shown} and {len(tasks) - 5} more" if len(tasks) > 5 else shown
+
+
+_PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
+    "RUN_STARTED": _run_started,
+    "RUN_RESUMED": lambda p: f"run {p['run']} goes on after record {p['from_seq']}",
+    "WORKER_DISPATCHED": lambda p: f"attempt {p['number']} started",
+    "RESULT": _result,
+    "REPORT": _report,
+    "PROGRESS": _progress,
+    "WORKER_GONE": lambda p: f"the worker is gone: {p['detail']}",
+    "LAUNCH_FAILED": lambda p: f"no worker could be started: {p['error']}",
+    "ATTEMPT_ADOPTED": lambda _: "still running, watched again",
+    "TIMER_FIRED": lambda p: f"timer {p['key']}",
+    "CONTROL": _control,
+    "STOP": lambda p: f"being stopped: {p['reason']}",
+    "ATTEMPT_ENDED": _attempt_ended,
+    "RETRY_SCHEDULED": lambda p: f"attempt {p['number']} in {duration(p['delay'])}, after {p['error_class']}",
+    "TASK_COMPLETE": _complete,
+    "TASK_FAILED": _failed,
+    "TASK_BLOCKED": lambda p: f"blocked by {_names(p['blocked_by'])}",
+    "TASK_SKIPPED": lambda p: f"skipped: {p['reason']}",
+    "TASK_CANCELLED": lambda p: "cancelled" + (f" by {p['who']}" if p.get("who") else ""),
+    "RUN_ENDED": _run_ended,
+    "QUARANTINED": lambda p: f"{p['name']} put aside: {p['reason']}",
+}

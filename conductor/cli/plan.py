@@ -1,0 +1,175 @@
+"""`conductor plan`: what a run would do, without doing it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from bus.wire import TaskId
+from conductor.cli.escape import one_line
+from conductor.cli.options import json_option, track_argument
+from conductor.cli.output import (
+    duration,
+    is_terminal,
+    out,
+    paint,
+    plural,
+    print_json,
+    table,
+    terminal_width,
+    wants_colour,
+)
+from conductor.cli.plan_graphs import Pairs, dot, mermaid
+from conductor.cli.track import Track, resolve
+from conductor.core import conflicts, graph, limits
+from conductor.core.task import Plan, TaskSpec
+from conductor.errors import PlanError
+
+DEFAULT_WORKERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A plan and all that follows from it."""
+
+    plan: Plan
+    waves: list[list[TaskId]]
+    critical_path: list[TaskId]
+    conflicts: Pairs
+    times: dict[TaskId, float]
+    """Expected seconds of each task, unknown ones filled in."""
+
+
+@click.command()
+@track_argument
+@click.option(
+    "--format", "shape", type=click.Choice(["table", "json", "mermaid", "dot"]), default="table", help="What to print."
+)
+@json_option("The same as --format json.")
+def plan(track: str, shape: str, as_json: bool) -> int:
+    """Check the plan of TRACK and show its waves, critical path, conflicts and warnings. Runs nothing."""
+    from conductor.plan import load
+
+    place = resolve(track)
+    facts = study(load(place.dir))
+    if as_json or shape == "json":
+        print_json(as_data(facts))
+    elif shape == "mermaid":
+        out(mermaid(facts.plan, set(facts.critical_path), facts.conflicts))
+    elif shape == "dot":
+        out(dot(facts.plan, set(facts.critical_path), facts.conflicts))
+    else:
+        out(as_text(facts, place, colour=wants_colour(sys.stdout)))
+    return 0
+
+
+def study(plan: Plan) -> Facts:
+    """Derive everything; raises PlanError where the plan breaks a limit, as `run` would."""
+    broken = limits.check(plan, plan.limits)
+    if broken:
+        code, message, line = broken[0]
+        more = f" (and {plural(len(broken) - 1, 'more such place')})" if len(broken) > 1 else ""
+        raise PlanError(
+            code, message + more, path=plan.source, line=line or None, hint="raise the limit or split the plan"
+        )
+    return Facts(plan, graph.levels(plan), graph.critical_path(plan), conflicts.pairs(plan), graph.durations(plan))
+
+
+def as_data(facts: Facts) -> dict[str, Any]:
+    """Return the object of `plan --json`."""
+    plan = facts.plan
+    return {
+        "tasks": [_task_data(task, facts.times[task.id]) for task in plan.tasks],
+        "waves": facts.waves,
+        "critical_path": facts.critical_path,
+        "conflicts": [{"tasks": [a, b], "on": on} for a, b, on in facts.conflicts],
+        "warnings": [{"code": w.code, "message": w.message, "line": w.line or None} for w in plan.warnings],
+        "limits": asdict(plan.limits),
+        "groups": [asdict(group) for group in plan.groups],
+        "durations": _durations(facts),
+        "source": plan.source,
+    }
+
+
+def _task_data(task: TaskSpec, seconds: float) -> dict[str, Any]:
+    data = asdict(task)
+    data.pop("prose")
+    return {**data, "expected_seconds": seconds}
+
+
+def _durations(facts: Facts) -> dict[str, float]:
+    critical = sum(facts.times[task] for task in facts.critical_path)
+    total = sum(facts.times.values())
+    workers = facts.plan.limits.max_workers or DEFAULT_WORKERS
+    return {"critical_path": critical, "total": total, "at_least": max(critical, total / workers), "workers": workers}
+
+
+def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
+    """Return the page that people read."""
+    plan = facts.plan
+    waves = {task: number for number, wave in enumerate(facts.waves, 1) for task in wave}
+    critical = set(facts.critical_path)
+    rows = [["WAVE", "TASK", "TYPE", "TIME", "AFTER", "NAME"]]
+    rows += [
+        [
+            str(waves[task.id]),
+            task.id + (" *" if task.id in critical else ""),
+            task.type,
+            duration(task.estimate) if task.estimate is not None else "?",
+            _few(task.depends_on) or "-",
+            task.name,
+        ]
+        for task in plan.tasks
+    ]
+    width = terminal_width() if is_terminal(sys.stdout) else None
+    blocks = [_headline(facts), table(rows, styles=["bold"], width=width, colour=colour), _closing(facts)]
+    blocks += [text for text in (_conflicts(facts), _warnings(plan, colour=colour)) if text]
+    return "\n\n".join([*blocks, f"Run it: {track.command('run')}"])
+
+
+def _headline(facts: Facts) -> str:
+    plan, waves = facts.plan, facts.waves
+    widest = max((len(wave) for wave in waves), default=0)
+    kinds = ", ".join(f"{count} {one_line(kind)}" for kind, count in Counter(t.type for t in plan.tasks).most_common(6))
+    return (
+        f"{plural(len(plan.tasks), 'task')} in {plural(len(waves), 'wave')}, at most {widest} side by side"
+        f" ({kinds}), from {one_line(plan.source)}"
+    )
+
+
+def _closing(facts: Facts) -> str:
+    times = _durations(facts)
+    path = " → ".join(one_line(task) for task in facts.critical_path)
+    unknown = sum(1 for task in facts.plan.tasks if task.estimate is None)
+    guess = f" ({plural(unknown, 'task')} without an estimate counted by the others)" if unknown else ""
+    return (
+        f"* critical path, {duration(times['critical_path'])}: {path}\n"
+        f"Work in all {duration(times['total'])}; with {plural(int(times['workers']), 'worker')}"
+        f" at least {duration(times['at_least'])}{guess}"
+    )
+
+
+def _conflicts(facts: Facts) -> str:
+    if not facts.conflicts:
+        return ""
+    lines = [f"  {one_line(a)} and {one_line(b)} on {one_line(on)}" for a, b, on in facts.conflicts[:20]]
+    if len(facts.conflicts) > 20:
+        lines.append(f"  and {len(facts.conflicts) - 20} more")
+    return "\n".join(["Not run side by side, because of what both use:", *lines])
+
+
+def _warnings(plan: Plan, *, colour: bool) -> str:
+    lines = []
+    for warning in plan.warnings:
+        place = one_line(plan.source) + (f":{warning.line}" if warning.line else "")
+        word = paint("warning:", "yellow", colour=colour)
+        lines.append(f"{word} {place}: {one_line(warning.message)} [{warning.code}]")
+    return "\n".join(lines)
+
+
+def _few(tasks: tuple[TaskId, ...]) -> str:
+    return ", ".join(tasks[:4]) + (f" +{len(tasks) - 4}" if len(tasks) > 4 else "")

@@ -1,0 +1,88 @@
+"""`run` where stdout is no terminal: one plain line an event. With `--quiet` only the summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from bus.contract import Reader
+from bus.wire import Record
+from conductor.cli.escape import one_line, shortened
+from conductor.cli.output import duration, wants_colour
+from conductor.cli.phrases import phrase
+from conductor.cli.sink import Sink
+from conductor.cli.summary import summary
+from conductor.cli.track import Track
+from conductor.core.view import RunView
+
+SHOWN = frozenset(
+    {
+        "RUN_STARTED",
+        "RUN_RESUMED",
+        "ATTEMPT_ADOPTED",
+        "WORKER_DISPATCHED",
+        "STOP",
+        "RETRY_SCHEDULED",
+        "TASK_COMPLETE",
+        "TASK_FAILED",
+        "TASK_BLOCKED",
+        "TASK_SKIPPED",
+        "TASK_CANCELLED",
+        "CONTROL",
+        "QUARANTINED",
+        "RUN_ENDED",
+    }
+)
+"""What is worth a line; the rest is in the journal."""
+
+
+class PlainScreen:
+    """Lines for a log file or a pipe."""
+
+    def __init__(self, stdout: TextIO, track: Track, reader: Reader, *, quiet: bool) -> None:
+        self._sink = Sink(stdout)
+        self._track = track
+        self._reader = reader
+        self._quiet = quiet
+        self._names: dict[str, str] = {}
+        self._begun: float | None = None
+
+    def __enter__(self) -> PlainScreen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def start(self, view: RunView, now: float) -> None:
+        """Remember when, and what the tasks are called."""
+        self._begun = now
+        self._names = {task.id: task.name for task in view.tasks}
+
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
+        """Print a line for each record worth one."""
+        if not self._quiet:
+            lines = [self.line(record) for record in records if record.type in SHOWN]
+            if lines:
+                self._sink.write("\n".join(lines) + "\n")
+        return None
+
+    def line(self, record: Record) -> str:
+        """Return one line: the time since the start, the task, what happened to it."""
+        if self._begun is None:
+            self._begun = record.t.mono
+        head = f"{duration(record.t.mono - self._begun):>7}  "
+        if record.task is None:
+            return head + one_line(phrase(record))
+        name = self._names.get(record.task, "")
+        subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
+        return f"{head}{subject}: {shortened(phrase(record), 300)}"
+
+    def note(self, text: str) -> None:
+        """Print it as a line of its own."""
+        if not self._quiet:
+            self._sink.write(f"note: {one_line(text)}\n")
+
+    def close(self, view: RunView, exit_code: int) -> None:
+        """Print the summary."""
+        text = summary(view, self._track, self._reader, colour=wants_colour(self._sink.stream))
+        self._sink.write(text + "\n" if self._quiet else f"\n{text}\n")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bus.wire import Record, Stamp, TaskId
+from conductor.cli.events import record_line
+from conductor.cli.phrases import ending, phrase
+
+
+def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Record:
+    return Record(
+        7, 1, Stamp(0.0, 0.0, "b"), "0" * 32, type, "conductor", "", TaskId(task) if task else None, None, payload
+    )
+
+
+@pytest.mark.parametrize(
+    ("type", "payload", "text"),
+    [
+        ("RUN_STARTED", {"run": "ab", "options": {"max_workers": 5}}, "run ab started, up to 5 workers"),
+        ("RUN_RESUMED", {"run": "ab", "from_seq": 9}, "run ab goes on after record 9"),
+        ("WORKER_DISPATCHED", {"number": 2}, "attempt 2 started"),
+        ("RESULT", {"started": True, "command": {"code": 0}, "seconds": 2}, "command ended: exit 0 after 2.0s"),
+        (
+            "RESULT",
+            {"command": {"code": None, "signal": 9}, "ended_by": "timeout"},
+            "command ended: signal 9 (timeout)",
+        ),
+        ("RESULT", {"started": False, "why": "revoked"}, "the command was not started: revoked"),
+        ("REPORT", {"verb": "fail", "message": "no"}, "reports failure: no"),
+        ("REPORT", {"report": {"verb": "complete", "commit": "abc"}}, "reports completion, commit abc"),
+        ("PROGRESS", {"pct": 40.2, "text": "half"}, "40 % half"),
+        ("PROGRESS", {"pct": None, "text": "half"}, "half"),
+        ("CONTROL", {"verb": "stop", "who": "signal:INT"}, "stop by signal:INT"),
+        ("ATTEMPT_ENDED", {"number": 1, "error_class": None, "seconds": 80}, "attempt 1 succeeded after 1m 20s"),
+        ("ATTEMPT_ENDED", {"number": 1, "error_class": "exit", "message": "exit 3"}, "attempt 1 failed: exit: exit 3"),
+        ("RETRY_SCHEDULED", {"number": 2, "delay": 1.5, "error_class": "exit"}, "attempt 2 in 1.5s, after exit"),
+        (
+            "TASK_COMPLETE",
+            {"commit_sha": "abc", "unblocks": list("abcdefg")},
+            "done, commit abc, unblocks a, b, c, d, e and 2 more",
+        ),
+        ("TASK_FAILED", {"error": "exit 3", "error_class": "exit"}, "failed (exit): exit 3"),
+        ("TASK_BLOCKED", {"blocked_by": ["1.0"], "reason": "x"}, "blocked by 1.0"),
+        (
+            "RUN_ENDED",
+            {"state": "stopped", "reason": "stop", "counts": {"done": 1}},
+            "run ended: stopped (stop): 1 done",
+        ),
+        ("MY_TYPE", {"a": 1}, '{"a":1}'),
+        ("MY_TYPE", {}, ""),
+        ("RUN_ENDED", {"of another": "version"}, '{"of another":"version"}'),
+    ],
+)
+def test_each_record_has_a_phrase(type: str, payload: dict[str, Any], text: str) -> None:
+    assert phrase(record(type, payload)) == text
+
+
+def test_endings() -> None:
+    assert ending({"code": 3, "signal": None}) == "exit 3"
+    assert ending({"code": None, "signal": 15}) == "signal 15"
+    assert ending(None) == ""
+    assert ending({}) == ""
+
+
+def test_req31_one_record_is_one_line_within_its_width() -> None:
+    evil = record("NOTE", {"text": "a\nb\x1b[2J" * 40}, "x\ny")
+    line = record_line(evil, colour=False, width=60)
+    assert len(line.splitlines()) == 1
+    assert len(line) <= 60
+    assert "\x1b" not in record_line(evil, colour=False, width=None)
