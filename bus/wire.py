@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NewType
 
 TaskId = NewType("TaskId", str)
@@ -177,14 +179,21 @@ class WorkerSpec:
     """Content of `task.json`; None where nobody needs one."""
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def dumps(value: Any) -> str:
     """Encode compactly, keeping non-ASCII text as it is; NaN and infinities are refused."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """Turn one of the dataclasses of this module into plain JSON data."""
-    return asdict(value)
+    """Turn one of the dataclasses of this module into JSON data, which shares its containers with `value`."""
+    # dataclasses.asdict copies every payload deeply; it took more time than writing the file.
+    data = {name: getattr(value, name) for name in value.__dataclass_fields__}
+    if type(value) is WorkerSpec:
+        data["ladder"] = to_json(value.ladder)
+    return data
 
 
 def exit_from_json(data: JsonObject) -> ExitRecord:
@@ -204,8 +213,8 @@ def spec_from_json(data: JsonObject) -> WorkerSpec:
     return WorkerSpec(**known)
 
 
-def _known(kind: type, data: JsonObject) -> dict[str, Any]:
-    names = {f.name for f in fields(kind)}
+def _known(kind: type[Any], data: JsonObject) -> dict[str, Any]:
+    names = kind.__dataclass_fields__
     return {name: value for name, value in data.items() if name in names}
 
 
@@ -228,16 +237,18 @@ def encode_record(record: Record) -> bytes:
     return b'%s,"crc":"%08x"}\n' % (head, zlib.crc32(head))
 
 
+def is_line(line: bytes) -> bool:
+    """Tell whether a journal line (newline optional) is whole: its checksum fits. Much cheaper than to decode it."""
+    head, mark, crc = line.rstrip(b"\n").rpartition(b',"crc":"')
+    return bool(mark) and crc == b'%08x"}' % zlib.crc32(head)
+
+
 def decode_record(line: bytes) -> Record:
     """Read one journal line (newline optional). Raises WireError where anything about it is wrong."""
-    body = line.rstrip(b"\n")
-    head, mark, crc = body.rpartition(b',"crc":"')
-    if not mark or len(crc) != 10 or crc[8:] != b'"}':
-        raise WireError("no checksum at the end of the line")
-    if b"%08x" % zlib.crc32(head) != crc[:8]:
-        raise WireError("the checksum does not fit the line")
+    if not is_line(line):
+        raise WireError("no checksum at the end of the line, or one that does not fit")
     try:
-        data = json.loads(body)
+        data = json.loads(line)
         t = data["t"]
         return Record(
             seq=data["seq"],
@@ -259,3 +270,87 @@ def encode_message(message: Message) -> bytes:
     """The two lines of a message file."""
     body = dumps(to_json(message)).encode()
     return b"%s\nsha256:%s\n" % (body, hashlib.sha256(body).hexdigest().encode())
+
+
+_ID = re.compile(r"[0-9a-f]{32}\Z")
+_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
+_CHECKSUM_LINE = len("\nsha256:\n") + 64
+
+
+def decode_message(data: bytes) -> Message:
+    """Read a message file. Raises WireError, and nothing else, where anything about it is wrong.
+
+    Refused: more than MAX_MESSAGE bytes, nesting beyond MAX_DEPTH, a checksum that does not fit, double keys, NaN and
+    infinities, lone surrogates, fields of a wrong type. Further fields are ignored: a newer minor format may have them.
+    """
+    if len(data) > MAX_MESSAGE:
+        raise WireError(f"longer than {MAX_MESSAGE} bytes")
+    body, checksum = data[:-_CHECKSUM_LINE], data[-_CHECKSUM_LINE:]
+    if not body or b"\n" in body or not checksum.startswith(b"\nsha256:") or not checksum.endswith(b"\n"):
+        raise WireError("not one JSON line and one line `sha256:<64 hex digits>`")
+    if hashlib.sha256(body).hexdigest().encode() != checksum[8:-1]:
+        raise WireError("the checksum does not fit the line")
+    found = loads_strict(body)
+    if not isinstance(found, dict):
+        raise WireError("not a JSON object")
+    message = Message(
+        id=_text(found, "id"),
+        type=_text(found, "type"),
+        attempt=AttemptId(_text(found, "attempt")),
+        timestamp=_text(found, "timestamp"),
+        payload=found.get("payload", {}),
+    )
+    if not _ID.match(message.id):
+        raise WireError("`id` is not 32 lower-case hex digits")
+    if not _TYPE.match(message.type):
+        raise WireError("`type` is not a word like PROGRESS")
+    if not isinstance(message.payload, dict):
+        raise WireError("`payload` is not an object")
+    return message
+
+
+def loads_strict(body: bytes) -> Any:
+    """Parse JSON that somebody handed in. Raises WireError for what `decode_message` refuses within a line."""
+    try:
+        text = body.decode()
+        value = _STRICT.decode(text)
+        if "\\u" in text:  # the only way to a lone surrogate, as the bytes are sound UTF-8
+            dumps(value).encode()
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not sound JSON: {error}" if str(error) else "not sound JSON") from error
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise WireError(f"nested deeper than {MAX_DEPTH}")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    level = [value]
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise WireError("a key stands twice in one object")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise WireError(f"{text} is no finite number")
+    return value
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+
+
+def _text(found: dict[str, Any], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str):
+        raise WireError(f"`{name}` is missing or not text")
+    return value

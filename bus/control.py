@@ -1,0 +1,51 @@
+"""Operators' orders: files under `control/` that the conductor reads. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bus import layout
+from bus._fs import FileSystem
+from bus.errors import BusError
+from bus.folders import open_folders
+from bus.wire import MAX_MESSAGE, dumps
+
+OWNER = "operator"
+"""Owner of the scratch files made here."""
+
+_TRIES = 100
+
+
+def drop(
+    root: Path,
+    verb: str,
+    *,
+    target: str | None = None,
+    text: str | None = None,
+    who: str,
+    epoch: int | None = None,
+    fs: FileSystem | None = None,
+) -> str:
+    """Hand in an order and return the name of its file.
+
+    `target` is a task (or what the verb acts on), `who` the operator, `epoch` binds the order to one conductor. Raises
+    BusGone where there is no bus, BusError where the order is too long, LayoutError for an impossible verb.
+    """
+    body = {"target": target, "text": text, "who": who, "epoch": epoch}
+    data = dumps({key: value for key, value in body.items() if value is not None}).encode() + b"\n"
+    if len(data) > MAX_MESSAGE:
+        raise BusError(f"the order has {len(data)} bytes, more than {MAX_MESSAGE}")
+    folders = open_folders(fs or FileSystem(), os.fspath(root))
+    try:
+        tmp, control = folders.fd(layout.TMP), folders.fd(layout.CONTROL)
+        scratch = f"{OWNER}.{os.urandom(8).hex()}"
+        for _ in range(_TRIES):
+            parsed = map(layout.parse_control_name, folders.fs.names(control))
+            number = 1 + max((found[0] for found in parsed if found), default=0)
+            name = layout.control_name(number, verb)
+            if folders.fs.publish(scratch, tmp, name, control, data, sync=True):
+                return name
+    finally:
+        folders.close()
+    raise BusError("too many orders are handed in at once", path=os.fspath(root), hint="try again")

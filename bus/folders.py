@@ -1,0 +1,129 @@
+"""The directories of one bus, as descriptors: each opened once, all relative to the root's."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from bus import layout
+from bus._fs import FileSystem
+from bus.errors import BusGone, BusUnsafe
+from bus.wire import AttemptId
+
+
+class Folders:
+    """Opens the folders of a bus when they are first used. Not thread-safe; shared over a fork."""
+
+    def __init__(self, fs: FileSystem, path: str, root: int) -> None:
+        self.fs = fs
+        self.path = path
+        self.root = root
+        self._open: dict[str, int] = {"": root}
+        self._identity: dict[str, tuple[int, int]] = {}
+
+    def fd(self, name: str) -> int:
+        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing or no folder."""
+        fd = self._open.get(name)
+        if fd is None:
+            parent, _, leaf = name.rpartition("/")
+            try:
+                fd = self.fs.open_directory(leaf, at=self.fd(parent))
+            except OSError as error:
+                raise BusGone(f"the bus has no folder {name}", path=self.path, hint="start `conductor run`") from error
+            self._open[name] = fd
+        return fd
+
+    def refresh(self, name: str) -> int:
+        """Return the folder's descriptor after making sure that it is the one that `name` means now.
+
+        A folder that somebody removed and made again, or only removed, is opened (and made) anew.
+        """
+        parent, _, leaf = name.rpartition("/")
+        at = self.fd(parent)
+        known = self._open.get(name)
+        try:
+            found = self.fs.stat(leaf, at=at)
+        except FileNotFoundError:
+            self.fs.make_directory(leaf, at=at)
+        else:
+            if known is not None and identity(found) == self._identify(name, known):
+                return known
+        if known is not None:
+            self.fs.close(self._open.pop(name))
+            self._identity.pop(name, None)
+        return self.fd(name)
+
+    def _identify(self, name: str, fd: int) -> tuple[int, int]:
+        if name not in self._identity:
+            self._identity[name] = identity(self.fs.stat_fd(fd))
+        return self._identity[name]
+
+    def attempt(self, attempt: AttemptId) -> int:
+        """Open the attempt's folder; the caller closes it. Raises FileNotFoundError where it was never made."""
+        return self.fs.open_directory(attempt, at=self.fd(f"{layout.ATTEMPTS}/{layout.bucket(attempt)}"))
+
+    def make(self) -> None:
+        """Make whatever folder is missing."""
+        for name in layout.FOLDERS:
+            parent, _, leaf = name.rpartition("/")
+            self.fs.make_directory(leaf, at=self.fd(parent))
+
+    def is_same_root(self) -> bool:
+        """Tell whether the bus is still found under its path."""
+        try:
+            found = self.fs.stat(self.path)
+        except OSError:
+            return False
+        return identity(found) == self._identify("", self.root)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for fd in self._open.values():
+            self.fs.close(fd)
+        self._open.clear()
+
+
+def identity(found: os.stat_result) -> tuple[int, int]:
+    """What tells one file from all others while somebody has it open."""
+    return found.st_dev, found.st_ino
+
+
+def open_folders(fs: FileSystem, path: str) -> Folders:
+    """Open a bus that is there, after checking that nobody else can write it.
+
+    Raises BusGone where there is none, BusUnsafe where it is not a directory of our own with mode 0700.
+    """
+    path = os.path.abspath(path)
+    try:
+        root = fs.open_directory(path)
+    except FileNotFoundError as error:
+        raise BusGone("there is no bus", path=path, hint="start `conductor run` first") from error
+    except OSError as error:
+        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
+    try:
+        check_root(fs.stat_fd(root), path)
+    except BaseException:
+        fs.close(root)
+        raise
+    return Folders(fs, path, root)
+
+
+def check_root(found: os.stat_result, path: str) -> None:
+    """Raise BusUnsafe where the bus belongs to somebody else or is open to others."""
+    if found.st_uid != os.geteuid():
+        raise BusUnsafe(f"the bus belongs to user {found.st_uid}", path=path, hint="run as that user")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise BusUnsafe(f"others can reach into the bus (mode {mode:04o})", path=path, hint=f"chmod 700 {path}")
+
+
+def check_parents(fs: FileSystem, path: str) -> None:
+    """Raise BusUnsafe where somebody else could put another directory in the place of the bus."""
+    parent = os.path.dirname(os.path.realpath(path))
+    while True:
+        mode = fs.stat(parent).st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise BusUnsafe("everybody can write a folder above the bus", path=parent, hint=f"chmod o-w {parent}")
+        if parent == os.path.dirname(parent):
+            return
+        parent = os.path.dirname(parent)

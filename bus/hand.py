@@ -1,0 +1,142 @@
+"""A worker's side of its own attempt, over the directory. Standard library only; imported by every worker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bus import inbox, layout, presence
+from bus._fs import FileSystem, Refused
+from bus.errors import AlreadyFinished, BusGone
+from bus.folders import Folders, open_folders
+from bus.times import utc
+from bus.wire import (
+    AttemptId,
+    ExitRecord,
+    JsonObject,
+    Message,
+    ProcRecord,
+    WireError,
+    dumps,
+    loads_strict,
+    to_json,
+)
+
+MAX_REASON = 1 << 12
+
+
+class FileHand:
+    """`bus.contract.Hand` over a directory."""
+
+    def __init__(self, folders: Folders, attempt: AttemptId) -> None:
+        self.attempt = attempt
+        self._folders = folders
+        self._fs = folders.fs
+        self._epoch = 0
+        try:
+            self._at = folders.attempt(attempt)
+        except FileNotFoundError as error:
+            raise BusGone(f"the bus has no attempt {attempt}", path=folders.path) from error
+
+    def claim(self, proc: ProcRecord) -> bool:
+        """Publish `proc.json`; False where another process has claimed the attempt before."""
+        self._epoch = proc.epoch
+        # Another claimant is another process, so the pid keeps the two scratch files apart.
+        scratch = f"{self.attempt}.proc-{proc.pid}"
+        return self._fs.publish(scratch, self._tmp, layout.PROC, self._at, _line(to_json(proc)))
+
+    def started(self, pid: int, start_ticks: int, session: int) -> None:
+        """Publish the identity of the command: `command.json`."""
+        body = _line({"pid": pid, "start_ticks": start_ticks, "session": session})
+        self._fs.replace(f"{self.attempt}.command", self._tmp, layout.COMMAND, self._at, body)
+
+    def revoked(self) -> str | None:
+        """Return the reason of a stop, None where there is none."""
+        try:
+            data = self._fs.read_file(layout.REVOKED, at=self._at, cap=MAX_REASON)
+        except FileNotFoundError:
+            return None
+        except Refused as error:
+            return f"unreadable order to stop: {error}"
+        return reason_of(data)
+
+    def newest_epoch(self) -> int:
+        """Return the highest epoch of any conductor of this bus."""
+        at = self._folders.fd(layout.EPOCHS)
+        if self._epoch:  # epochs are numbered without gaps: no next one means that ours is the newest
+            try:
+                self._fs.stat(layout.epoch_name(self._epoch + 1), at=at)
+            except FileNotFoundError:
+                return self._epoch
+        return newest_epoch(self._folders)
+
+    def beat(self) -> None:
+        """Touch the heartbeat, making it at the first call."""
+        presence.beat(self._folders, self.attempt)
+
+    def report_status(self, status: JsonObject) -> None:
+        """Replace the worker status. The caller keeps to one call a second."""
+        presence.write_status(self._folders, self.attempt, status)
+
+    def publish(self, message: Message, *, durable: bool = False) -> None:
+        """Hand in a message: whole or not at all."""
+        if message.attempt != self.attempt:
+            raise ValueError(f"a message of {message.attempt} from the hand of {self.attempt}")
+        inbox.publish(self._folders, message, sync=durable)
+
+    def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+        """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body."""
+        body = to_json(exit)
+        scratch = f"{self.attempt}.exit"
+        if not self._fs.publish(scratch, self._tmp, layout.EXIT, self._at, _line(body), sync=durable):
+            raise AlreadyFinished(f"{self.attempt} has a result already", path=layout.attempt_dir(self.attempt))
+        self.publish(result_message(self.attempt, body), durable=durable)
+
+    def close(self) -> None:
+        """Close what was opened. A worker that ends need not."""
+        self._fs.close(self._at)
+        self._folders.close()
+
+    @property
+    def _tmp(self) -> int:
+        return self._folders.fd(layout.TMP)
+
+
+def open_hand(root: Path | str, attempt: AttemptId, *, fs: FileSystem | None = None) -> FileHand:
+    """Open a worker's side of `attempt`.
+
+    Raises BusGone where bus or attempt do not exist, BusUnsafe where the bus is not ours alone, LayoutError where
+    `attempt` is no attempt's id.
+    """
+    layout.parse_attempt(attempt)
+    folders = open_folders(fs or FileSystem(), os.fspath(root))
+    try:
+        return FileHand(folders, attempt)
+    except BaseException:
+        folders.close()
+        raise
+
+
+def result_message(attempt: AttemptId, body: JsonObject) -> Message:
+    """The RESULT that announces an `exit.json` of this body."""
+    return Message(os.urandom(16).hex(), "RESULT", attempt, utc(), body)
+
+
+def reason_of(data: bytes) -> str:
+    """The reason in a `revoked` file; a file that somebody else made stops the worker just as well."""
+    try:
+        found = loads_strict(data)
+    except WireError:
+        found = None
+    reason = found.get("reason") if isinstance(found, dict) else None
+    return reason if isinstance(reason, str) else "revoked"
+
+
+def newest_epoch(folders: Folders) -> int:
+    """Return the highest number in `epochs/`, 0 where there is none."""
+    names = folders.fs.names(folders.fd(layout.EPOCHS))
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0)
+
+
+def _line(body: JsonObject) -> bytes:
+    return dumps(body).encode() + b"\n"

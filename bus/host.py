@@ -1,0 +1,347 @@
+"""The conductor's side of the bus, over the directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bus import blobs, inbox, layout, presence, setup
+from bus._fs import NO_SPACE, FileSystem
+from bus.contract import Control, Incoming, Quarantined, Scan
+from bus.errors import BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked
+from bus.folders import Folders, identity
+from bus.journal import Journal
+from bus.projection import Projection, concerns
+from bus.quarantine import Quarantine
+from bus.reader import FileReader, read_holder
+from bus.times import utc
+from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId, decode_record, dumps
+
+_SWEEP_EVERY = 64
+"""Attempts closed between two looks into `tmp/`."""
+
+_LOCK_TRIES, _LOCK_PAUSE = 5, 0.01
+
+_HEAD = re.compile(rb'\{"seq":([0-9]+),"epoch":([0-9]+),')
+
+
+class FileHost(FileReader):
+    """`bus.contract.Host` over a directory. Made by `open_host`."""
+
+    def __init__(self, folders: Folders, lock: int, *, sync: bool, info: Mapping[str, Any]) -> None:
+        super().__init__(folders)
+        self.notes: list[str] = setup.furnish(folders)
+        """What was repaired or moved at the start, for people."""
+        self._lock = lock
+        self._lock_identity = identity(self.fs.stat_fd(lock))
+        self._sync = sync
+        self._quarantine = Quarantine(folders)
+        self._set_aside: list[Quarantined] = []
+        self._journal = Journal(folders, sync=sync)
+        self._seq = 0
+        self._batch: list[tuple[bytes, tuple[str, bytes] | None]] = []
+        self._ids = _random_ids()
+        self._views: dict[str, bytes] = {}
+        self._ended: set[str] = set()
+        self._begin(info)
+
+    def _begin(self, info: Mapping[str, Any]) -> None:
+        """Read the journal, repair its end and what depends on it, and begin an epoch."""
+        owners = {owner for name in self._names(layout.TMP) if (owner := layout.scratch_owner(name))}
+        past = _Past(owners)
+        self._projection = Projection(self.folders, "operator.event")
+        for name in self._projection.rebuild(self._replayed(past)):
+            self.notes.append(f"events/{name} does not follow from the journal and was archived")
+        self._seq = past.seq
+        self.epoch = setup.take_epoch(self.folders, past.epoch, sync=self._sync)
+        self._owner = layout.epoch_name(self.epoch)
+        self._projection.scratch = f"{self._owner}.event"
+        self._write_holder(info)
+        setup.write_wrapper(self.folders, self._owner)
+        past.ended |= {owner for owner in owners if owner == "operator" or (owner.isdigit() and owner != self._owner)}
+        setup.sweep(self.folders, past.ended)
+
+    def _replayed(self, past: _Past) -> Iterator[Record]:
+        for line in self._journal.replay(self._keep):
+            if past.note(line) and concerns(line):
+                yield blobs.resolve(self.folders, decode_record(line))
+
+    def _write_holder(self, info: Mapping[str, Any]) -> None:
+        known = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": utc(), "epoch": self.epoch}
+        self._replace(layout.HOLDER, dumps({**info, **known}).encode() + b"\n")
+
+    # --- journal ----------------------------------------------------------------------------------------------------
+
+    def stage(
+        self,
+        type: str,
+        payload: JsonObject,
+        t: Stamp,
+        *,
+        source: str = "conductor",
+        task: TaskId | None = None,
+        attempt: AttemptId | None = None,
+        id: str | None = None,
+    ) -> Record:
+        """Add a record to the batch in memory; nothing is written before `commit`."""
+        record = Record(
+            seq=self._seq + 1,
+            epoch=self.epoch,
+            t=t,
+            id=id or next(self._ids),
+            type=type,
+            source=source,
+            timestamp=utc(t.wall),
+            task=task,
+            attempt=attempt,
+            payload=payload,
+        )
+        self._batch.append(blobs.encode(record))
+        self._seq = record.seq
+        return record
+
+    def commit(self) -> None:
+        """Append the batch with one write. Raises JournalBlocked where the disk is full or read-only (the batch is
+        kept), BusGone where the bus is not ours any more: then nothing was written."""
+        if not self._batch:
+            return
+        self._check_ours()
+        try:
+            for _, blob in self._batch:
+                if blob is not None:
+                    blobs.store(self.folders, *blob, scratch=f"{self._owner}.blob", sync=self._sync)
+            self._journal.append(b"".join(line for line, _ in self._batch), self._keep)
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise JournalBlocked(f"the bus cannot be written: {error.strerror}", path=self.folders.path) from error
+            raise
+        self._batch.clear()
+
+    def _check_ours(self) -> None:
+        """What we are about to write must reach the bus that others see, and no other conductor may have its lock."""
+        try:
+            found = self.fs.stat(layout.LOCK, at=self.folders.root)
+        except FileNotFoundError:
+            found = None
+        if found is None or identity(found) != self._lock_identity or not self.folders.is_same_root():
+            raise BusGone("the bus was moved, removed or replaced while in use", path=self.folders.path)
+
+    def _keep(self, data: bytes, reason: str) -> None:
+        kept = self._quarantine.keep(layout.JOURNAL, data, reason)
+        self._set_aside.append(kept)
+        self.notes.append(f"{layout.JOURNAL}: {reason}; {len(data)} bytes were moved to quarantine/{kept.name}")
+
+    def project(self, records: Iterable[Record]) -> None:
+        """Make `events/` agree with these committed records. Idempotent."""
+        self._projection.project(records)
+
+    # --- what others hand in ----------------------------------------------------------------------------------------
+
+    def scan(self) -> Scan:
+        """Read `inbox/` and `control/`. Found files stay until `discard`."""
+        found = inbox.scan(self.folders, self._quarantine, _check_payload)
+        if not self._set_aside:
+            return found
+        aside, self._set_aside = self._set_aside, []
+        return Scan(found.messages, found.controls, (*aside, *found.quarantined))
+
+    def discard(self, items: Iterable[Incoming | Control]) -> None:
+        """Remove files whose record is committed."""
+        for item in items:
+            folder = layout.INBOX if isinstance(item, Incoming) else layout.CONTROL
+            self.fs.discard(item.name, self.folders.fd(folder))
+
+    # --- attempts and plans -----------------------------------------------------------------------------------------
+
+    def freeze_plan(self, body: bytes) -> str:
+        """Keep a plan under its SHA-256 and return that."""
+        sha = blobs.digest(body)
+        name = layout.plan_name(sha)
+        at = self.folders.fd(layout.PLAN)
+        if not self.fs.publish(f"{self._owner}.plan", self._tmp, name, at, body, sync=self._sync):
+            self.load_plan(sha)
+        return sha
+
+    def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
+        """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`."""
+        layout.parse_attempt(attempt)
+        bucket = self.folders.fd(f"{layout.ATTEMPTS}/{layout.bucket(attempt)}")
+        scratch = f"{self._owner}.{attempt}"
+        # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
+        self.fs.mkdir(scratch, at=self._tmp)
+        live = self.fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=self._tmp)
+        try:
+            self.fs.lock(live)
+            for name, body in (files or {}).items():
+                self.fs.create(f"{scratch}/{name}", body, at=self._tmp)
+            self.fs.rename(scratch, self._tmp, attempt, bucket)
+        except BaseException:
+            self.fs.close(live)
+            raise
+        return live
+
+    def revoke(self, attempt: AttemptId, reason: str) -> None:
+        """Write `revoked`. Idempotent: the first reason stays. Nothing to do where the attempt has no folder."""
+        try:
+            at = self.folders.attempt(attempt)
+        except FileNotFoundError:
+            return
+        try:
+            body = dumps({"reason": reason}).encode() + b"\n"
+            self.fs.publish(f"{self._owner}.revoked", self._tmp, layout.REVOKED, at, body)
+        finally:
+            self.fs.close(at)
+
+    def close_attempt(self, attempt: AttemptId) -> None:
+        """Remove heartbeat, worker status and scratch of an attempt whose end is journaled. Idempotent."""
+        presence.forget(self.folders, attempt)
+        self._ended.add(attempt)
+        if len(self._ended) >= _SWEEP_EVERY:
+            self._sweep()
+
+    def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
+        """Replace `locks.json` and `worker-status.json` where they have changed."""
+        for name, view in ((layout.LOCKS_VIEW, locks), (layout.WORKERS_VIEW, workers)):
+            body = dumps(view).encode() + b"\n"
+            if self._views.get(name) != body:
+                self._replace(name, body)
+                self._views[name] = body
+
+    def close(self) -> None:
+        """Give up the track. The lock file stays."""
+        self._sweep()
+        self._journal.close()
+        self.fs.close(self._lock)
+        super().close()
+
+    def _sweep(self) -> None:
+        if self._ended:
+            setup.sweep(self.folders, self._ended)
+            self._ended.clear()
+
+    def _replace(self, name: str, body: bytes) -> None:
+        self.fs.replace(f"{self._owner}.{name}", self._tmp, name, self.folders.root, body)
+
+    @property
+    def _tmp(self) -> int:
+        return self.folders.fd(layout.TMP)
+
+
+class _Past:
+    """What a replay finds out: the last seq and epoch, and which of `owners` are attempts that have ended."""
+
+    def __init__(self, owners: set[str]) -> None:
+        self.seq = 0
+        self.epoch = 0
+        self.ended: set[str] = set()
+        self._owners = owners
+
+    def note(self, line: bytes) -> bool:
+        """Take in a line; False for one of a conductor that had been replaced."""
+        match = _HEAD.match(line)
+        if match is None:
+            record = decode_record(line)
+            seq, epoch = record.seq, record.epoch
+        else:
+            seq, epoch = int(match[1]), int(match[2])
+        if epoch < self.epoch:
+            return False
+        self.seq, self.epoch = seq, epoch
+        if self._owners and b'"type":"ATTEMPT_ENDED"' in line:
+            self.ended |= {owner for owner in (decode_record(line).attempt,) if owner in self._owners}
+        return True
+
+
+def open_host(
+    root: Path | str,
+    *,
+    durability: str = "power",
+    unsafe_fs: bool = False,
+    info: Mapping[str, Any] | None = None,
+    fs: FileSystem | None = None,
+) -> FileHost:
+    """Take the track: make the bus if it is missing, lock it, repair the journal's end, begin an epoch.
+
+    `durability` is `power` (acknowledged records survive a power cut) or `process` (they survive the end of any
+    process). `info` is added to `conductor.json`. Raises HeldByOther, BusUnsafe (not with `unsafe_fs`), BusFormat,
+    BusCorrupt, BusError.
+    """
+    if durability not in ("power", "process"):
+        raise ValueError(f"durability is `power` or `process`, not {durability!r}")
+    fs = fs or FileSystem()
+    folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs)
+    lock = -1
+    try:
+        lock = _take_lock(folders, unsafe=unsafe_fs)
+        return FileHost(folders, lock, sync=durability == "power", info=info or {})
+    except OSError as error:
+        _let_go(folders, lock)
+        raise BusError(f"the bus cannot be used: {error.strerror}", path=folders.path) from error
+    except BaseException:
+        _let_go(folders, lock)
+        raise
+
+
+def _let_go(folders: Folders, lock: int) -> None:
+    if lock >= 0:
+        folders.fs.close(lock)
+    folders.close()
+
+
+def _take_lock(folders: Folders, *, unsafe: bool) -> int:
+    """Hold `conductor.lock`, for as long as the descriptor is open.
+
+    A raw flock: filelock works by path and falls back to other kinds of locks where this one fails; here the lock must
+    be on a file below our own directory, whose inode is compared again before each commit.
+    """
+    fs = folders.fs
+    fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
+    try:
+        for _ in range(_LOCK_TRIES):  # somebody who only looks holds it for a moment
+            if fs.lock(fd):
+                break
+            fs.pause(_LOCK_PAUSE)
+        else:
+            raise _held(folders)
+        if not unsafe and not _works(folders):
+            raise BusUnsafe(
+                "locks do not work on this file system", path=folders.path, hint="use --bus-dir, or --unsafe-fs"
+            )
+    except BaseException:
+        fs.close(fd)
+        raise
+    return fd
+
+
+def _held(folders: Folders) -> HeldByOther:
+    holder = read_holder(folders)
+    who = f"pid {holder.pid} on {holder.host} since {holder.started_at}" if holder else "unknown"
+    return HeldByOther(
+        f"another conductor holds the track ({who})", path=folders.path, hint="look with `conductor status`"
+    )
+
+
+def _works(folders: Folders) -> bool:
+    """Tell whether a lock that is held keeps a second opener out."""
+    fs = folders.fs
+    second, _ = fs.open_regular(layout.LOCK, at=folders.root)
+    try:
+        return not fs.lock(second, shared=True)
+    finally:
+        fs.close(second)
+
+
+def _random_ids() -> Iterator[str]:
+    while True:
+        pool = os.urandom(4096).hex()
+        yield from (pool[start : start + 32] for start in range(0, len(pool), 32))
+
+
+def _check_payload(message: Message) -> None:
+    from bus.schema import check_payload  # pydantic is loaded when somebody hands something in, not before
+
+    check_payload(message)

@@ -1,0 +1,107 @@
+"""Where messages are handed in: one file each, published by link, read by a scan, removed once journaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bus import layout
+from bus._fs import Refused
+from bus.contract import Control, Incoming, Quarantined, Scan
+from bus.folders import Folders
+from bus.quarantine import Quarantine
+from bus.wire import MAX_MESSAGE, Message, WireError, decode_message, encode_message, loads_strict
+
+SCAN_BYTES = 64 << 20
+"""A scan stops after the attempt with which it has read so much; the next one reads on."""
+
+
+def publish(folders: Folders, message: Message, *, sync: bool) -> bool:
+    """Let the message appear in `inbox/`, whole; False where it was handed in before."""
+    name = layout.message_name(message.attempt, message.id)
+    data = encode_message(message)
+    if len(data) > MAX_MESSAGE:
+        raise WireError(f"the message has {len(data)} bytes, more than {MAX_MESSAGE}")
+    tmp, inbox = folders.fd(layout.TMP), folders.fd(layout.INBOX)
+    try:
+        return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)
+    except FileNotFoundError:  # somebody removed and remade a folder since it was opened
+        tmp, inbox = folders.refresh(layout.TMP), folders.refresh(layout.INBOX)
+        return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)
+
+
+def scan(folders: Folders, quarantine: Quarantine, check: Callable[[Message], None]) -> Scan:
+    """Read what lies in `inbox/` and `control/`. `check` raises ValueError for a payload that its type does not allow.
+
+    What is refused goes to quarantine. Names with a leading dot are passed over: network file systems make them.
+    """
+    bad: list[Quarantined] = []
+    messages = _scan_inbox(folders, quarantine, check, bad)
+    controls = _scan_control(folders, quarantine, bad)
+    return Scan(tuple(messages), tuple(controls), tuple(bad))
+
+
+def _scan_inbox(
+    folders: Folders, quarantine: Quarantine, check: Callable[[Message], None], bad: list[Quarantined]
+) -> list[Incoming]:
+    inbox = folders.refresh(layout.INBOX)
+    found: list[Incoming] = []
+    total = 0
+    attempt = None
+    for name in sorted(folders.fs.names(inbox)):
+        if name[0] == ".":
+            continue
+        parsed = layout.parse_message_name(name)
+        if total > SCAN_BYTES and (parsed is None or parsed[0] != attempt):
+            break
+        try:
+            if parsed is None:
+                raise Refused("no message's name: <attempt>.<16 hex digits>.msg")
+            data = folders.fs.read_file(name, at=inbox, cap=MAX_MESSAGE)
+            message = decode_message(data)
+            if (message.attempt, message.id[:16]) != parsed:
+                raise Refused("attempt or id differ from those in the name")
+            check(message)
+        except (Refused, ValueError) as error:
+            bad.append(quarantine.take(name, inbox, str(error)))
+            continue
+        except OSError:  # it is gone, or the error may pass: the next scan looks again
+            continue
+        total += len(data)
+        attempt = parsed[0]
+        found.append(Incoming(name, message))
+    found.sort(key=_order)
+    return found
+
+
+def _order(item: Incoming) -> tuple[str, bool, str, str]:
+    message = item.message
+    return message.attempt, message.type == "RESULT", message.timestamp, message.id
+
+
+def _scan_control(folders: Folders, quarantine: Quarantine, bad: list[Quarantined]) -> list[Control]:
+    control = folders.refresh(layout.CONTROL)
+    found: list[Control] = []
+    for name in sorted(folders.fs.names(control)):
+        if name[0] == ".":
+            continue
+        try:
+            parsed = layout.parse_control_name(name)
+            if parsed is None:
+                raise Refused("no order's name: <8 digits>-<verb>")
+            data = folders.fs.read_file(name, at=control, cap=MAX_MESSAGE)
+            found.append(read_order(name, *parsed, data))
+        except (Refused, ValueError) as error:
+            bad.append(quarantine.take(name, control, str(error)))
+        except OSError:
+            continue
+    return found
+
+
+def read_order(name: str, number: int, verb: str, data: bytes) -> Control:
+    """Make an operator's order of its file. Raises ValueError where the body is wrong; an empty one is right."""
+    if not data.strip():
+        return Control(name, number, verb)
+    from bus.schema import ControlBody  # pydantic is loaded when somebody hands something in, not before
+
+    body = ControlBody.model_validate(loads_strict(data))
+    return Control(name, number, verb, body.target, body.text, body.who, body.epoch)

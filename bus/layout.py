@@ -1,0 +1,253 @@
+"""Names on the bus: ids <-> file names. Pure; opens nothing.
+
+A task's id is text that a person chose; here it becomes part of a file name that is safe on every file system, can be
+read by people where it was plain before, and can be turned back. `~` separates the task from the number of its attempt
+and therefore never stands in a task's name; `%` begins an escape.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from bus.wire import AttemptId, TaskId
+
+FORMAT = "FORMAT"
+GITIGNORE = ".gitignore"
+LOCK = "conductor.lock"
+HOLDER = "conductor.json"
+JOURNAL = "queue.jsonl"
+LOCKS_VIEW = "locks.json"
+WORKERS_VIEW = "worker-status.json"
+WRAPPER = "conductor"
+
+EPOCHS = "epochs"
+PLAN = "plan"
+TMP = "tmp"
+INBOX = "inbox"
+CONTROL = "control"
+EVENTS = "events"
+ARCHIVE = "events/archive"
+ATTEMPTS = "attempts"
+HEARTBEATS = "heartbeats"
+WORKER_STATUS = "worker-status"
+BLOBS = "blobs"
+QUARANTINE = "quarantine"
+BIN = "bin"
+
+BUCKETS = "0123456789abcdef"
+FOLDERS = (
+    EPOCHS,
+    PLAN,
+    TMP,
+    INBOX,
+    CONTROL,
+    EVENTS,
+    ARCHIVE,
+    ATTEMPTS,
+    *(f"{ATTEMPTS}/{digit}" for digit in BUCKETS),
+    HEARTBEATS,
+    WORKER_STATUS,
+    BLOBS,
+    QUARANTINE,
+    BIN,
+)
+"""All folders of a bus, parents first."""
+
+LIVE = "live"
+PROC = "proc.json"
+COMMAND = "command.json"
+EXIT = "exit.json"
+REVOKED = "revoked"
+STDOUT = "log"
+STDERR = "log.err"
+PROMPT = "prompt.md"
+TASK = "task.json"
+
+MAX_TASK_NAME = 120
+"""Longest task name in characters; with attempt, message id and suffix it stays below the 255 of a file name."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}\Z")
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
+_ESCAPE = re.compile(r"%([0-9A-F]{2})")
+_HASHED = re.compile(r"%-[0-9a-f]{32}\Z")
+_TASK_NAME = r"[A-Za-z0-9%][A-Za-z0-9._%-]{0,119}"
+_ATTEMPT = re.compile(rf"({_TASK_NAME})~([1-9][0-9]{{0,8}})-([0-9a-f]{{8}})\Z")
+_MESSAGE = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-f]{{16}})\.msg\Z")
+_CONTROL = re.compile(r"([0-9]{8})-([a-z][a-z_-]{0,31})\Z")
+_EVENT = re.compile(rf"(TASK_COMPLETE|TASK_FAILED|TASK_BLOCKED|DEP_READY)_({_TASK_NAME})\.event\Z")
+_SCRATCH = re.compile(rf"([0-9]{{8}}|operator|{_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_UNFIT = re.compile(rb"[^A-Za-z0-9._~%-]")
+
+
+class LayoutError(ValueError):
+    """A name or an id that has no place on the bus; the text says why."""
+
+
+def encode_task_id(task: TaskId) -> str:
+    """Return the task's name in file names; different ids have different names.
+
+    An id of letters, digits, `.`, `_`, `-` is its own name. Otherwise its unfit bytes are written `%XX`; a name that
+    would be longer than MAX_TASK_NAME is cut and gets `%-` and a hash. Raises LayoutError for an empty id and for one
+    that is not Unicode text.
+    """
+    if _PLAIN.match(task) and ".." not in task and task[-1] != "." and not _DEVICE.match(task):
+        return task
+    if not task:
+        raise LayoutError("a task's id must not be empty")
+    try:
+        raw = task.encode()
+    except UnicodeEncodeError as error:
+        raise LayoutError(f"a task's id must be Unicode text: {error}") from error
+    name = _percent(raw, device=_DEVICE.match(task) is not None)
+    if len(name) <= MAX_TASK_NAME:
+        return name
+    stem = name[:80]
+    if "%" in stem[-2:]:  # never cut inside an escape
+        stem = stem[: stem.rindex("%")]
+    return f"{stem}%-{hashlib.sha256(raw).hexdigest()[:32]}"
+
+
+def _percent(raw: bytes, *, device: bool) -> str:
+    """Escape what is unfit: anything but letters, digits, `_`, `-` and single inner dots; the first character if it
+    is no letter or digit, or if the whole would be a device's name."""
+    out: list[str] = []
+    last = len(raw) - 1
+    for index, byte in enumerate(raw):
+        char = chr(byte)
+        plain = byte < 128 and (char.isalnum() or (index > 0 and char in "_-"))
+        dot = char == "." and 0 < index < last and raw[index - 1] != byte
+        out.append(char if (plain or dot) and not (device and index == 0) else f"%{byte:02X}")
+    return "".join(out)
+
+
+def decode_task_id(name: str) -> TaskId:
+    """Turn a task's name back into its id.
+
+    Raises LayoutError for a text that `encode_task_id` never returns, and for a name that was cut: its id is in the
+    journal, not in the name.
+    """
+    if _HASHED.search(name):
+        raise LayoutError(f"{name} was cut; it does not hold the whole id")
+    try:
+        raw = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name).encode("latin-1")
+        task = TaskId(raw.decode())
+    except UnicodeError as error:
+        raise LayoutError(f"{name!r} is no task's name") from error
+    if encode_task_id(task) != name:
+        raise LayoutError(f"{name!r} is no task's name")
+    return task
+
+
+def collision_key(task: TaskId) -> str:
+    """Return what two ids must not share: the id after NFC and case folding."""
+    import unicodedata  # a big table that workers never need
+
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", task).casefold())
+
+
+def find_collision(tasks: Iterable[TaskId]) -> tuple[TaskId, TaskId] | None:
+    """Return the first two ids that meet after NFC and case folding (equal ones included), None where all differ."""
+    seen: dict[str, TaskId] = {}
+    for task in tasks:
+        first = seen.setdefault(collision_key(task), task)
+        if first is not task:
+            return first, task
+    return None
+
+
+def attempt_id(task: TaskId, number: int, nonce: str) -> AttemptId:
+    """Name an attempt. `number` counts from 1; `nonce` is 8 hex digits. Raises LayoutError where they are not that."""
+    attempt = AttemptId(f"{encode_task_id(task)}~{number}-{nonce}")
+    parse_attempt(attempt)
+    return attempt
+
+
+def parse_attempt(attempt: str) -> tuple[str, int, str]:
+    """Return (task's name, number, nonce). Raises LayoutError for anything that is no attempt's id."""
+    match = _ATTEMPT.match(attempt)
+    if match is None:
+        raise LayoutError(f"{attempt!r} is no attempt's id: <task>~<number>-<8 hex digits>")
+    return match[1], int(match[2]), match[3]
+
+
+def bucket(attempt: AttemptId) -> str:
+    """The attempt's folder under `attempts/`: the first digit of its nonce, so that no folder grows without end."""
+    return attempt[-8]
+
+
+def attempt_dir(attempt: AttemptId) -> str:
+    """The attempt's folder, relative to the bus."""
+    return f"{ATTEMPTS}/{attempt[-8]}/{attempt}"
+
+
+def message_name(attempt: AttemptId, id: str) -> str:
+    """File name of a message in `inbox/`. `id` is the message's, 32 hex digits."""
+    return f"{attempt}.{id[:16]}.msg"
+
+
+def parse_message_name(name: str) -> tuple[AttemptId, str] | None:
+    """Return (attempt, first 16 digits of the id); None where it is no message's name."""
+    match = _MESSAGE.match(name)
+    return (AttemptId(match[1]), match[2]) if match else None
+
+
+def control_name(number: int, verb: str) -> str:
+    """File name of an operator's order. Raises LayoutError where the verb is not lower-case ASCII."""
+    name = f"{number:08d}-{verb}"
+    if parse_control_name(name) is None:
+        raise LayoutError(f"{verb!r} is no verb")
+    return name
+
+
+def parse_control_name(name: str) -> tuple[int, str] | None:
+    """Return (number, verb); None where it is no order's name."""
+    match = _CONTROL.match(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def event_name(type: str, task: TaskId) -> str:
+    """File name of a projection in `events/`."""
+    return f"{type}_{encode_task_id(task)}.event"
+
+
+def parse_event_name(name: str) -> tuple[str, str] | None:
+    """Return (type, task's name); None where it is no projection's name."""
+    match = _EVENT.match(name)
+    return (match[1], match[2]) if match else None
+
+
+def scratch_owner(name: str) -> str | None:
+    """Return who made a file in `tmp/`: an attempt, an epoch (8 digits), or `operator`; None where it does not say."""
+    match = _SCRATCH.match(name)
+    return match[1] if match else None
+
+
+def epoch_name(epoch: int) -> str:
+    """File name of a conductor's start in `epochs/`."""
+    return f"{epoch:08d}"
+
+
+def plan_name(sha: str) -> str:
+    """File name of a frozen plan in `plan/`. Raises LayoutError where `sha` is not 64 hex digits."""
+    return f"{blob_name(sha)}.json"
+
+
+def blob_name(sha: str) -> str:
+    """File name of a payload in `blobs/`. Raises LayoutError where `sha` is not 64 hex digits."""
+    if not _SHA256.match(sha):
+        raise LayoutError(f"{sha!r} is no SHA-256")
+    return sha
+
+
+def status_name(attempt: AttemptId) -> str:
+    """File name of a worker's status in `worker-status/`."""
+    return f"{attempt}.json"
+
+
+def quarantine_name(number: int, found: bytes) -> str:
+    """File name in `quarantine/` of something that was found under the name `found`, which may be any bytes."""
+    fit = _UNFIT.sub(lambda match: b"%%%02X" % match[0][0], found).decode()
+    return f"{number:08d}-{fit[:150]}"

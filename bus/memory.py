@@ -1,0 +1,333 @@
+"""The bus in memory: the same three sides under the same contract tests, for tests of whatever stands on it."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bus import blobs, layout
+from bus.contract import Control, Holder, Incoming, Scan
+from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked
+from bus.hand import result_message
+from bus.projection import View
+from bus.schema import check_payload
+from bus.times import utc
+from bus.wire import (
+    AttemptId,
+    ExitRecord,
+    JsonObject,
+    Message,
+    ProcRecord,
+    Record,
+    Stamp,
+    TaskId,
+    decode_message,
+    decode_record,
+    dumps,
+    encode_message,
+    encode_record,
+    exit_from_json,
+    loads_strict,
+    proc_from_json,
+    to_json,
+)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The folder of an attempt. What is written goes through JSON, so that readers get what a file would give them."""
+
+    watch: int
+    """Reading end of the pipe whose writing end is `live`: it hangs up when the last holder is gone."""
+    files: dict[str, bytes]
+    beats: int = 0
+    status: JsonObject | None = None
+
+
+@dataclass(slots=True)
+class MemoryBus:
+    """One bus. `host()` may be called again after the first was closed or `crash`ed: the journal stays."""
+
+    lines: list[bytes] = field(default_factory=list)
+    """The journal."""
+    inbox: dict[str, Message] = field(default_factory=dict)
+    orders: dict[str, Control] = field(default_factory=dict)
+    events: dict[str, bytes] = field(default_factory=dict)
+    """The projections by file name."""
+    plans: dict[str, bytes] = field(default_factory=dict)
+    views: dict[str, JsonObject] = field(default_factory=dict)
+    blocked: bool = False
+    """Set to make `commit` raise JournalBlocked."""
+    epoch: int = 0
+    _attempts: dict[AttemptId, _Attempt] = field(default_factory=dict)
+    _holder: Holder | None = None
+
+    def host(self) -> MemoryHost:
+        """Take the track. Raises HeldByOther while another host is open."""
+        if self._holder is not None:
+            raise HeldByOther(f"another conductor holds the track (pid {self._holder.pid})")
+        self.epoch += 1
+        self._holder = Holder(os.getpid(), "memory", utc(), self.epoch)
+        return MemoryHost(self)
+
+    def reader(self) -> MemoryReader:
+        """Look at the bus."""
+        return MemoryReader(self)
+
+    def hand(self, attempt: AttemptId) -> MemoryHand:
+        """A worker's side of an attempt. Raises BusGone where the attempt was never made."""
+        layout.parse_attempt(attempt)
+        if attempt not in self._attempts:
+            raise BusGone(f"the bus has no attempt {attempt}")
+        return MemoryHand(self, attempt)
+
+    def drop(
+        self, verb: str, *, target: str | None = None, text: str | None = None, who: str, epoch: int | None = None
+    ) -> str:
+        """Hand in an operator's order, as `bus.control.drop` does."""
+        number = 1 + max((order.number for order in self.orders.values()), default=0)
+        name = layout.control_name(number, verb)
+        self.orders[name] = Control(name, number, verb, target, text, who, epoch)
+        return name
+
+    def crash(self) -> None:
+        """Let the conductor be gone: what it had not committed is lost, the track is free."""
+        self._holder = None
+
+
+class MemoryReader:
+    """`bus.contract.Reader` in memory."""
+
+    def __init__(self, bus: MemoryBus) -> None:
+        self._bus = bus
+
+    def records(self, since: int = 0) -> Iterator[Record]:
+        """Yield the journal's records with `seq > since`."""
+        for line in self._bus.lines[:]:
+            record = decode_record(line)
+            if record.seq > since:
+                yield record
+
+    def holder(self) -> Holder | None:
+        """Return who runs the track now."""
+        return self._bus._holder
+
+    def not_ingested(self) -> int:
+        """Count messages and controls that no conductor has read yet."""
+        return len(self._bus.inbox) + len(self._bus.orders)
+
+    def load_plan(self, sha: str) -> bytes:
+        """Return a frozen plan; raises BusCorrupt where it is missing."""
+        body = self._bus.plans.get(layout.plan_name(sha))
+        if body is None:
+            raise BusCorrupt("the frozen plan cannot be read: it is missing")
+        return body
+
+    def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
+        """Return the attempt's result; None before it is written."""
+        data = self._read(attempt, layout.EXIT)
+        return None if data is None else exit_from_json(data)
+
+    def read_proc(self, attempt: AttemptId) -> ProcRecord | None:
+        """Return the worker's claim; None before it is made."""
+        data = self._read(attempt, layout.PROC)
+        return None if data is None else proc_from_json(data)
+
+    def read_command(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the command's identity; None before it was started."""
+        data: JsonObject | None = self._read(attempt, layout.COMMAND)
+        return data
+
+    def is_live(self, attempt: AttemptId) -> bool:
+        """Tell whether anybody still has the descriptor that `create_attempt` returned."""
+        found = self._bus._attempts.get(attempt)
+        if found is None:
+            return False
+        poll = select.poll()
+        poll.register(found.watch, select.POLLHUP)
+        return not poll.poll(0)
+
+    def read_worker_status(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the worker's last report; None where there is none."""
+        found = self._bus._attempts.get(attempt)
+        return found.status if found else None
+
+    def heartbeat(self, attempt: AttemptId) -> int | None:
+        """Return a value that changes with each beat; None before the first."""
+        found = self._bus._attempts.get(attempt)
+        return found.beats or None if found else None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _read(self, attempt: AttemptId, name: str) -> Any:
+        found = self._bus._attempts.get(attempt)
+        data = found.files.get(name) if found else None
+        return None if data is None else loads_strict(data)
+
+
+class MemoryHost(MemoryReader):
+    """`bus.contract.Host` in memory."""
+
+    def __init__(self, bus: MemoryBus) -> None:
+        super().__init__(bus)
+        self.epoch = bus.epoch
+        self.notes: list[str] = []
+        self._batch: list[bytes] = []
+        self._view = View()
+        last = 0
+        for record in self.records():
+            last = record.seq
+            self.project([record])
+        self._seq = last
+
+    def stage(
+        self,
+        type: str,
+        payload: JsonObject,
+        t: Stamp,
+        *,
+        source: str = "conductor",
+        task: TaskId | None = None,
+        attempt: AttemptId | None = None,
+        id: str | None = None,
+    ) -> Record:
+        """Add a record to the batch; nothing is written before `commit`."""
+        self._seq += 1
+        id = id or os.urandom(16).hex()
+        record = Record(self._seq, self.epoch, t, id, type, source, utc(t.wall), task, attempt, payload)
+        self._batch.append(encode_record(record))
+        return record
+
+    def commit(self) -> None:
+        """Append the batch. Raises JournalBlocked while `MemoryBus.blocked` is set, BusGone after a `crash`."""
+        holder = self._bus._holder
+        if holder is None or holder.epoch != self.epoch:
+            raise BusGone("the bus was taken by another conductor")
+        if self._bus.blocked:
+            raise JournalBlocked("the journal cannot be written")
+        self._bus.lines += self._batch
+        self._batch.clear()
+
+    def project(self, records: Iterable[Record]) -> None:
+        """Make `MemoryBus.events` agree with these committed records. Idempotent."""
+        for record in records:
+            gone, come = self._view.apply(record)
+            for name in gone:
+                self._bus.events.pop(name, None)
+            self._bus.events.update(come)
+
+    def scan(self) -> Scan:
+        """Return what was handed in; it stays until `discard`."""
+        messages = [Incoming(name, message) for name, message in self._bus.inbox.items()]
+        messages.sort(
+            key=lambda item: (
+                item.message.attempt,
+                item.message.type == "RESULT",
+                item.message.timestamp,
+                item.message.id,
+            )
+        )
+        return Scan(tuple(messages), tuple(order for _, order in sorted(self._bus.orders.items())))
+
+    def discard(self, items: Iterable[Incoming | Control]) -> None:
+        """Remove what is committed."""
+        for item in items:
+            self._bus.inbox.pop(item.name, None)
+            self._bus.orders.pop(item.name, None)
+
+    def freeze_plan(self, body: bytes) -> str:
+        """Keep a plan under its SHA-256 and return that."""
+        sha = blobs.digest(body)
+        self._bus.plans[layout.plan_name(sha)] = body
+        return sha
+
+    def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
+        """Make the attempt; it is live until the returned descriptor, and all that were made of it, are closed."""
+        layout.parse_attempt(attempt)
+        if attempt in self._bus._attempts:
+            raise FileExistsError(attempt)
+        watch, live = os.pipe()
+        self._bus._attempts[attempt] = _Attempt(watch, dict(files or {}))
+        return live
+
+    def revoke(self, attempt: AttemptId, reason: str) -> None:
+        """Tell the worker to stop. Idempotent: the first reason stays."""
+        found = self._bus._attempts.get(attempt)
+        if found is not None:
+            found.files.setdefault(layout.REVOKED, reason.encode())
+
+    def close_attempt(self, attempt: AttemptId) -> None:
+        """Remove heartbeat and worker status. Idempotent."""
+        found = self._bus._attempts.get(attempt)
+        if found is not None:
+            found.beats = 0
+            found.status = None
+
+    def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
+        """Replace the two views."""
+        self._bus.views.update({layout.LOCKS_VIEW: locks, layout.WORKERS_VIEW: workers})
+
+    def close(self) -> None:
+        """Give up the track."""
+        self._bus._holder = None
+
+
+class MemoryHand:
+    """`bus.contract.Hand` in memory."""
+
+    def __init__(self, bus: MemoryBus, attempt: AttemptId) -> None:
+        self.attempt = attempt
+        self._bus = bus
+        self._own = bus._attempts[attempt]
+
+    def claim(self, proc: ProcRecord) -> bool:
+        """Claim the attempt; False where it was claimed before."""
+        return self._make(layout.PROC, to_json(proc))
+
+    def started(self, pid: int, start_ticks: int, session: int) -> None:
+        """Publish the identity of the command."""
+        self._own.files[layout.COMMAND] = dumps({"pid": pid, "start_ticks": start_ticks, "session": session}).encode()
+
+    def revoked(self) -> str | None:
+        """Return the reason of a stop, None where there is none."""
+        reason = self._own.files.get(layout.REVOKED)
+        return None if reason is None else reason.decode()
+
+    def newest_epoch(self) -> int:
+        """Return the highest epoch of any conductor of this bus."""
+        return self._bus.epoch
+
+    def beat(self) -> None:
+        """Beat."""
+        self._own.beats += 1
+
+    def report_status(self, status: JsonObject) -> None:
+        """Replace the worker status."""
+        self._own.status = loads_strict(dumps(status).encode())
+
+    def publish(self, message: Message, *, durable: bool = False) -> None:
+        """Hand in a message. It goes through bytes, so that what a scan would refuse is refused here (ValueError)."""
+        if message.attempt != self.attempt:
+            raise ValueError(f"a message of {message.attempt} from the hand of {self.attempt}")
+        message = decode_message(encode_message(message))
+        check_payload(message)
+        self._bus.inbox[layout.message_name(message.attempt, message.id)] = message
+
+    def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+        """Write the result (once), then publish RESULT with the same body."""
+        if not self._make(layout.EXIT, to_json(exit)):
+            raise AlreadyFinished(f"{self.attempt} has a result already")
+        self.publish(result_message(self.attempt, to_json(exit)), durable=durable)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _make(self, name: str, body: JsonObject) -> bool:
+        if name in self._own.files:
+            return False
+        self._own.files[name] = dumps(body).encode()
+        return True

@@ -1,0 +1,76 @@
+"""Signs of life: the lock on `live`, heartbeats, the worker's status. They are polled, never watched.
+
+The lock on `live` is held by whoever has the descriptor it was taken with; the kernel frees it when the last such
+process is gone. So a probe needs no clock and no pid.
+"""
+
+from __future__ import annotations
+
+from bus import layout
+from bus._fs import Refused
+from bus.folders import Folders
+from bus.wire import AttemptId, JsonObject, WireError, dumps, loads_strict
+
+MAX_STATUS = 1 << 16
+
+
+def is_live(folders: Folders, attempt: AttemptId) -> bool:
+    """Tell whether the attempt's lock is held."""
+    fs = folders.fs
+    try:
+        at = folders.attempt(attempt)
+    except FileNotFoundError:
+        return False
+    try:
+        fd, _ = fs.open_regular(layout.LIVE, at=at)
+    except FileNotFoundError:
+        return False
+    finally:
+        fs.close(at)
+    try:
+        return not fs.lock(fd, shared=True)
+    finally:
+        fs.close(fd)
+
+
+def beat(folders: Folders, attempt: AttemptId) -> None:
+    """Touch the heartbeat, making it at the first call."""
+    at = folders.fd(layout.HEARTBEATS)
+    try:
+        folders.fs.touch(attempt, at)
+    except FileNotFoundError:
+        try:
+            folders.fs.create(attempt, b"", at=at)
+        except FileExistsError:
+            folders.fs.touch(attempt, at)
+
+
+def heartbeat(folders: Folders, attempt: AttemptId) -> int | None:
+    """Return a value that changes with each beat; None before the first."""
+    try:
+        return folders.fs.stat(attempt, at=folders.fd(layout.HEARTBEATS)).st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def write_status(folders: Folders, attempt: AttemptId, status: JsonObject) -> None:
+    """Replace the worker's status."""
+    name = layout.status_name(attempt)
+    at = folders.fd(layout.WORKER_STATUS)
+    folders.fs.replace(f"{attempt}.status", folders.fd(layout.TMP), name, at, dumps(status).encode() + b"\n")
+
+
+def read_status(folders: Folders, attempt: AttemptId) -> JsonObject | None:
+    """Return the worker's status; None where there is none, or none that can be read."""
+    try:
+        data = folders.fs.read_file(layout.status_name(attempt), at=folders.fd(layout.WORKER_STATUS), cap=MAX_STATUS)
+        status = loads_strict(data)
+    except (FileNotFoundError, Refused, WireError):
+        return None
+    return status if isinstance(status, dict) else None
+
+
+def forget(folders: Folders, attempt: AttemptId) -> None:
+    """Remove heartbeat and status of an attempt that has ended."""
+    folders.fs.discard(attempt, folders.fd(layout.HEARTBEATS))
+    folders.fs.discard(layout.status_name(attempt), folders.fd(layout.WORKER_STATUS))

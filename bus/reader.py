@@ -1,0 +1,164 @@
+"""Looking at a bus without touching it: no lock is kept, nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from bus import layout, presence
+from bus._fs import FileSystem, Refused
+from bus.contract import Holder
+from bus.errors import BusCorrupt, BusError, BusFormat
+from bus.folders import Folders, open_folders
+from bus.journal import Tail
+from bus.wire import (
+    MAX_MESSAGE,
+    AttemptId,
+    ExitRecord,
+    JsonObject,
+    ProcRecord,
+    Record,
+    WireError,
+    exit_from_json,
+    loads_strict,
+    proc_from_json,
+)
+
+MAX_PLAN = 1 << 28
+
+
+class FileReader:
+    """`bus.contract.Reader` over a directory."""
+
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+        self.fs = folders.fs
+        self._tail = Tail(folders)
+
+    def records(self, since: int = 0) -> Iterator[Record]:
+        """Yield the journal's records with `seq > since`; a call that goes on from an earlier one reads what is new."""
+        return self._tail.records(since)
+
+    def holder(self) -> Holder | None:
+        """Return who runs the track now; None where the lock is free."""
+        try:
+            fd, _ = self.fs.open_regular(layout.LOCK, at=self.folders.root)
+        except (FileNotFoundError, Refused):
+            return None
+        try:
+            if self.fs.lock(fd, shared=True):
+                return None
+        finally:
+            self.fs.close(fd)
+        return read_holder(self.folders)
+
+    def not_ingested(self) -> int:
+        """Count messages and controls that no conductor has read yet."""
+        messages = map(layout.parse_message_name, self._names(layout.INBOX))
+        controls = map(layout.parse_control_name, self._names(layout.CONTROL))
+        return sum(found is not None for found in (*messages, *controls))
+
+    def load_plan(self, sha: str) -> bytes:
+        """Return a frozen plan; raises BusCorrupt where it is missing or its hash is wrong."""
+        name = layout.plan_name(sha)
+        path = f"{layout.PLAN}/{name}"
+        try:
+            body = self.fs.read_file(name, at=self.folders.fd(layout.PLAN), cap=MAX_PLAN)
+        except (FileNotFoundError, Refused) as error:
+            raise BusCorrupt(f"the frozen plan cannot be read: {error}", path=path) from error
+        if hashlib.sha256(body).hexdigest() != sha:
+            raise BusCorrupt("the frozen plan was changed", path=path)
+        return body
+
+    def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
+        """Return the attempt's result; None before it is written."""
+        data = self._attempt_json(attempt, layout.EXIT)
+        return None if data is None else exit_from_json(data)
+
+    def read_proc(self, attempt: AttemptId) -> ProcRecord | None:
+        """Return the worker's claim; None before it is made."""
+        data = self._attempt_json(attempt, layout.PROC)
+        return None if data is None else proc_from_json(data)
+
+    def read_command(self, attempt: AttemptId) -> JsonObject | None:
+        """Return `{"pid", "start_ticks", "session"}` of the command; None before it was started."""
+        return self._attempt_json(attempt, layout.COMMAND)
+
+    def is_live(self, attempt: AttemptId) -> bool:
+        """Tell whether a worker holds the attempt's lock."""
+        return presence.is_live(self.folders, attempt)
+
+    def read_worker_status(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the worker's last report; None where there is none."""
+        return presence.read_status(self.folders, attempt)
+
+    def heartbeat(self, attempt: AttemptId) -> int | None:
+        """Return an opaque value that changes with each beat; None before the first."""
+        return presence.heartbeat(self.folders, attempt)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self.folders.close()
+
+    def _names(self, folder: str) -> list[str]:
+        return self.fs.names(self.folders.fd(folder))
+
+    def _attempt_json(self, attempt: AttemptId, name: str) -> JsonObject | None:
+        """Read a file of the attempt. Raises BusError where it is there and is not what it must be."""
+        try:
+            at = self.folders.attempt(attempt)
+        except FileNotFoundError:
+            return None
+        try:
+            found = loads_strict(self.fs.read_file(name, at=at, cap=MAX_MESSAGE))
+            if not isinstance(found, dict):
+                raise WireError("not a JSON object")
+        except FileNotFoundError:
+            return None
+        except (Refused, WireError) as error:
+            raise BusError(f"{name} of {attempt} cannot be read: {error}", path=layout.attempt_dir(attempt)) from error
+        finally:
+            self.fs.close(at)
+        return found
+
+
+def read_holder(folders: Folders) -> Holder | None:
+    """Return what `conductor.json` says, None where it says nothing. Believed only together with a held lock."""
+    try:
+        data = loads_strict(folders.fs.read_file(layout.HOLDER, at=folders.root, cap=MAX_MESSAGE))
+        extra = {key: value for key, value in data.items() if key not in ("pid", "host", "started_at", "epoch")}
+        return Holder(int(data["pid"]), str(data["host"]), str(data["started_at"]), int(data["epoch"]), extra)
+    except (FileNotFoundError, Refused, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def check_format(folders: Folders) -> JsonObject | None:
+    """Return what FORMAT says; None where there is none. Raises BusFormat for a newer major version."""
+    try:
+        found = loads_strict(folders.fs.read_file(layout.FORMAT, at=folders.root, cap=MAX_MESSAGE))
+        major = int(found["major"])
+    except FileNotFoundError:
+        return None
+    except (Refused, ValueError, KeyError, TypeError) as error:
+        raise BusFormat(f"FORMAT cannot be read: {error}", path=folders.path) from error
+    if major > MAJOR:
+        raise BusFormat(f"the bus has format {major}, this program reads {MAJOR}", path=folders.path, hint="update it")
+    return found  # type: ignore[no-any-return]
+
+
+MAJOR = 1
+"""The format's major version: a program refuses a bus of a newer one."""
+
+
+def open_reader(root: Path | str, *, fs: FileSystem | None = None) -> FileReader:
+    """Open a bus to look at. Raises BusGone where there is none, BusUnsafe, BusFormat."""
+    folders = open_folders(fs or FileSystem(), os.fspath(root))
+    try:
+        if check_format(folders) is None:
+            raise BusError("the bus was made by an older program", path=folders.path, hint="start `conductor run`")
+        return FileReader(folders)
+    except BaseException:
+        folders.close()
+        raise

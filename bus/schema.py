@@ -1,0 +1,106 @@
+"""What workers and operators hand in, as strict models: foreign input becomes ours only through these.
+
+A type that is not listed is kept, shown and acted on by nobody, whatever its payload. Unknown fields are allowed: a
+newer minor version may have them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bus.wire import Message, WireError
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+
+class ControlBody(_Model):
+    """The JSON body of a file in `control/`; an empty file is a body without fields."""
+
+    target: str | None = Field(default=None, max_length=4096)
+    text: str | None = None
+    who: str = Field(default="operator", max_length=256)
+    epoch: int | None = Field(default=None, ge=0)
+
+
+class Progress(_Model):
+    """PROGRESS: shown, changes no decision."""
+
+    pct: Annotated[float, Field(ge=0, le=100)] | None = None
+    text: str = ""
+
+
+class Report(_Model):
+    """REPORT: evidence from inside the attempt, never an end."""
+
+    verb: Literal["complete", "fail"]
+    commit: str | None = None
+    files: list[str] = []
+    message: str | None = None
+
+
+class Note(_Model):
+    """NOTE: a remark for people."""
+
+    text: str
+
+
+class Command(_Model):
+    """How a command ended: one of the two is set."""
+
+    code: int | None = None
+    signal: int | None = None
+
+
+class Verify(Command):
+    """One verify command that was run."""
+
+    argv: list[str]
+
+
+class Output(_Model):
+    """One declared output."""
+
+    path: str
+    exists: bool
+
+
+class Result(_Model):
+    """RESULT and `exit.json`; the fields mean what `bus.wire.ExitRecord` says."""
+
+    started: bool
+    ended_by: Literal["self", "timeout", "stop"]
+    stop_reason: str | None = None
+    why: str | None = None
+    command: Command | None = None
+    report: dict[str, Any] | None = None
+    final_record: dict[str, Any] | None = None
+    verify: list[Verify] = []
+    outputs: list[Output] = []
+    usage: dict[str, Any] | None = None
+    leftovers: dict[str, Any] = {}
+    tree_empty: bool = True
+    started_at: str | None = None
+    ended_at: str | None = None
+    seconds: float | None = None
+    log_bytes: dict[str, int] = {}
+    tail: str = ""
+
+
+_PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result}
+
+
+def check_payload(message: Message) -> None:
+    """Raise WireError where the payload is not what the message's type says."""
+    model = _PAYLOADS.get(message.type)
+    if model is None:
+        return
+    try:
+        model.model_validate(message.payload)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise WireError(f"payload of {message.type}: {where}: {first['msg']}") from error

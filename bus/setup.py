@@ -1,0 +1,125 @@
+"""How a bus comes to be: its directory, FORMAT, folders, epoch, and the wrapper that workers find on their PATH."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import uuid
+
+from bus import layout
+from bus._fs import FileSystem, Refused
+from bus.errors import BusError, BusUnsafe
+from bus.folders import Folders, check_parents, check_root
+from bus.hand import newest_epoch
+from bus.reader import MAJOR, check_format
+from bus.wire import dumps
+
+_MINOR = 0
+_NEW = "FORMAT.new"
+_LEGACY = "legacy-"
+_OURS_BEFORE_FORMAT = frozenset({layout.LOCK, layout.GITIGNORE, _NEW})
+
+
+def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
+    """Make the bus's directory if it is missing, and open it. Raises BusUnsafe, and BusError where that is impossible.
+
+    A directory that is ours and no bus yet (an older program's, or one made by hand) is closed to others; a bus that
+    is open to others is refused.
+    """
+    path = os.path.abspath(path)
+    try:
+        fs.mkdir(path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise BusError(f"the bus cannot be made: {error.strerror}", path=path) from error
+    if not unsafe:
+        check_parents(fs, path)
+    try:
+        root = fs.open_directory(path)
+    except OSError as error:
+        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
+    try:
+        found = fs.stat_fd(root)
+        if found.st_uid == os.geteuid() and layout.FORMAT not in fs.names(root):
+            fs.chmod_fd(root, 0o700)
+            found = fs.stat_fd(root)
+        if not unsafe:
+            check_root(found, path)
+    except BaseException:
+        fs.close(root)
+        raise
+    return Folders(fs, path, root)
+
+
+def furnish(folders: Folders) -> list[str]:
+    """Make FORMAT and all folders, under the lock; return what there is to tell.
+
+    What an older program left (there is no FORMAT) goes to `legacy-N/` first. FORMAT is what makes the directory a
+    bus, so it comes before anything that would look like such a leftover after a crash.
+    """
+    fs, root = folders.fs, folders.root
+    notes: list[str] = []
+    if check_format(folders) is None:
+        notes += _move_legacy(fs, root)
+        fs.replace(_NEW, root, layout.GITIGNORE, root, b"*\n", sync=True)
+        body = dumps({"major": MAJOR, "minor": _MINOR, "bus": uuid.uuid4().hex, "caps": {}})
+        fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=True)
+    folders.make()
+    return notes
+
+
+def _move_legacy(fs: FileSystem, root: int) -> list[str]:
+    names = fs.names(root)
+    old = [name for name in names if name not in _OURS_BEFORE_FORMAT and not name.startswith(_LEGACY)]
+    if not old:
+        return []
+    # A crash half-way leaves the rest for the next number; nothing is ever overwritten.
+    numbers = (name[len(_LEGACY) :] for name in names if name.startswith(_LEGACY))
+    legacy = f"{_LEGACY}{1 + max((int(n) for n in numbers if n.isascii() and n.isdigit()), default=0)}"
+    fs.mkdir(legacy, at=root)
+    at = fs.open_directory(legacy, at=root)
+    try:
+        for name in old:
+            fs.rename(name, root, name, at)
+    finally:
+        fs.close(at)
+    return [f"the bus of an older program was moved to {legacy}/ and is not read"]
+
+
+def take_epoch(folders: Folders, at_least: int, *, sync: bool) -> int:
+    """Begin a new epoch, higher than all before (`at_least` is the journal's), and return its number."""
+    epochs = folders.fd(layout.EPOCHS)
+    epoch = max(newest_epoch(folders), at_least) + 1
+    folders.fs.create(layout.epoch_name(epoch), b"", at=epochs, sync=sync)
+    if sync:
+        folders.fs.sync(epochs)
+    return epoch
+
+
+def write_wrapper(folders: Folders, owner: str) -> None:
+    """Make `bin/conductor`: this program, from this interpreter, whatever else is installed or on PYTHONPATH."""
+    start = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "conductor_bus_start.py")
+    command = shlex.join([sys.executable, "-E", "-P", start])
+    body = f'#!/bin/sh\nexec {command} "$@"\n'.encode()
+    at = folders.fd(layout.BIN)
+    try:
+        if folders.fs.read_file(layout.WRAPPER, at=at, cap=1 << 16) == body:
+            return
+    except (FileNotFoundError, Refused):
+        pass
+    folders.fs.replace(f"{owner}.wrapper", folders.fd(layout.TMP), layout.WRAPPER, at, body, mode=0o700)
+
+
+def sweep(folders: Folders, owners: set[str]) -> None:
+    """Remove the scratch files of `owners` (attempts and epochs that have ended)."""
+    fs = folders.fs
+    tmp = folders.refresh(layout.TMP)
+    for name in fs.names(tmp):
+        if layout.scratch_owner(name) not in owners:
+            continue
+        try:
+            fs.discard(name, tmp)
+        except OSError:  # the folder of an attempt that was never put into its place
+            fs.remove_folder(name, tmp)

@@ -1,0 +1,70 @@
+"""A hint that something was handed in. The directories are the truth: whoever listens scans, and polls as well.
+
+Only what appears in `inbox/` and `control/` counts; our own reads, and what we remove, wake nobody. Without inotify
+watches (ENOSPC, EMFILE), without watchdog, or after the directory was replaced, `working` is False and `why` says why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bus import layout
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver
+
+_JOIN = 5.0
+
+
+class Watch:
+    """Calls `wake` from another thread, soon after something appears. `wake` must be short; if it raises, it is lost."""
+
+    def __init__(self, root: Path | str, wake: Callable[[], None]) -> None:
+        self._root = os.fspath(root)
+        self._wake = wake
+        self._observer: BaseObserver | None = None
+        self.why: str | None = "not started"
+        """Why the watch does not work; None while it does."""
+
+    @property
+    def working(self) -> bool:
+        """Whether hints can be expected."""
+        if self._observer is not None and not all(emitter.is_alive() for emitter in self._observer.emitters):
+            self.why = "a watched directory was removed or replaced"
+        return self.why is None
+
+    def start(self) -> None:
+        """Begin to watch. Never raises: without hints everything works, only later."""
+        try:
+            from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEventHandler
+            from watchdog.observers import Observer
+
+            wake = self._wake
+
+            class Handler(FileSystemEventHandler):
+                def on_any_event(self, event: FileSystemEvent) -> None:
+                    wake()
+
+            observer = Observer()
+            # The filter becomes the kernel's mask: without it, each of our own reads would come back as an event.
+            for folder in (layout.INBOX, layout.CONTROL):
+                path = os.path.join(self._root, folder)
+                observer.schedule(Handler(), path, event_filter=[FileCreatedEvent, FileMovedEvent])
+            observer.start()
+        except (ImportError, OSError) as error:
+            self.why = f"no file events ({error}); looking every 250 ms instead"
+            return
+        self._observer = observer
+        self.why = None
+
+    def stop(self) -> None:
+        """End the watch and its threads."""
+        observer, self._observer = self._observer, None
+        self.why = "stopped"
+        if observer is not None:
+            observer.stop()
+            observer.join(_JOIN)
