@@ -7,7 +7,6 @@ worker in another language may write the same file itself (see `docs/protocol.md
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bus.errors import BusError, BusGone
-from bus.wire import AttemptId, JsonObject, Message, WireError, decode_message, encode_message
+from bus.times import utc
+from bus.wire import AttemptId, JsonObject, Message, decode_message, dumps, encode_message
 from conductor.cli.escape import one_line
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.output import err
@@ -143,8 +143,9 @@ def hand_in(type: str, payload: JsonObject) -> int:
 def report(body: Mapping[str, Any]) -> int:
     """Leave the report where the worker finds it when the command ends, then announce it."""
     with _hand() as hand:
-        hand.report(body)
-        hand.publish(_message(hand.attempt, "REPORT", body))
+        message = _message(hand.attempt, "REPORT", body)
+        _keep_report(hand.attempt, body)
+        hand.publish(message)
         return _standing(hand)
 
 
@@ -163,8 +164,13 @@ def environment(environ: Mapping[str, str] = os.environ) -> tuple[Path, AttemptI
 @contextmanager
 def _hand() -> Iterator[FileHand]:
     from bus.hand import open_hand
+    from bus.layout import LayoutError, parse_attempt
 
     root, attempt = environment()
+    try:
+        parse_attempt(attempt)
+    except LayoutError as error:
+        raise ConductorError("usage", f"CONDUCTOR_ATTEMPT: {error}") from error
     try:
         yield open_hand(root, attempt)
     except FileNotFoundError as error:
@@ -173,13 +179,28 @@ def _hand() -> Iterator[FileHand]:
         raise BusError(f"could not hand it in: {error.strerror or error}", path=str(root)) from error
 
 
+def _keep_report(attempt: AttemptId, body: JsonObject) -> None:
+    """Write `report.json` into the attempt's folder, where the worker looks for it when the command has ended."""
+    from bus import layout
+    from bus._fs import FileSystem
+    from bus.folders import open_folders
+
+    root, _ = environment()
+    fs = FileSystem()
+    folders = open_folders(fs, str(root))
+    try:
+        at = folders.attempt(attempt)
+        scratch = f"{attempt}.report-{os.getpid()}"
+        fs.replace(scratch, folders.fd(layout.TMP), "report.json", at, dumps(body).encode() + b"\n")
+    finally:
+        folders.close()
+
+
 def _message(attempt: AttemptId, type: str, payload: JsonObject) -> Message:
-    now = time.time()
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
-    message = Message(os.urandom(16).hex(), type, attempt, stamp, payload)
+    message = Message(os.urandom(16).hex(), type, attempt, utc(), payload)
     try:
         decode_message(encode_message(message))
-    except (WireError, UnicodeEncodeError) as error:
+    except ValueError as error:  # too long, too deep, no finite number, no Unicode text
         raise ConductorError("usage", f"this message cannot be handed in: {error}") from error
     return message
 

@@ -1,4 +1,4 @@
-"""What `run` shows while it works: a live screen, plain lines, or NDJSON. One interface; the run does not know which."""
+"""What `run` shows while it works: a live screen, plain lines, or NDJSON. The run does not know which."""
 
 from __future__ import annotations
 

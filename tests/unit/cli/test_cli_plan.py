@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conductor.cli.main import run_command_line
+from conductor.cli.plan_graphs import dot, mermaid
+from conductor.core.conflicts import pairs
+from conductor.plan import loads
+
+PLAN = """# Plan
+
+```yaml
+dag:
+  nodes:
+    - {id: "1", name: "First", estimated_duration: 10m, files: [a.py]}
+    - {id: "2", name: "Second", depends_on: ["1"], estimated_duration: 20m}
+    - {id: "3", name: "Third", files: [a.py]}
+    - {id: "4", name: "Last", depends_on: ["2", "3"], files: [b/*]}
+```
+"""
+
+
+@pytest.fixture
+def track(tmp_path: Path) -> Path:
+    (tmp_path / "plan.md").write_text(PLAN)
+    return tmp_path
+
+
+def test_the_table(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["plan", str(track)]) == 0
+    assert capsys.readouterr().out == (
+        "4 tasks in 3 waves, at most 2 side by side (4 code), from plan.md\n"
+        "\n"
+        "WAVE  TASK  TYPE  TIME  AFTER  NAME\n"
+        "1     1 *   code  10m   -      First\n"
+        "2     2 *   code  20m   1      Second\n"
+        "1     3     code  ?     -      Third\n"
+        "3     4 *   code  ?     2, 3   Last\n"
+        "\n"
+        "* critical path, 45m: 1 → 2 → 4\n"
+        "Work in all 1h; with 5 workers at least 45m (2 tasks without an estimate counted by the others)\n"
+        "\n"
+        "Not run side by side, because of what both use:\n"
+        "  1 and 3 on a.py\n"
+        "\n"
+        f"Run it: conductor run {track}\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--json"], ["--format", "json"]])
+def test_json_has_the_documented_shape(track: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert run_command_line(["plan", str(track), *arguments]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [task["id"] for task in data["tasks"]] == ["1", "2", "3", "4"]
+    assert data["waves"] == [["1", "3"], ["2"], ["4"]]
+    assert data["critical_path"] == ["1", "2", "4"]
+    assert data["conflicts"] == [{"tasks": ["1", "3"], "on": "a.py"}]
+    assert data["warnings"] == []
+    assert set(data["limits"]) >= {
+        "max_workers",
+        "max_fan_out",
+        "max_join_width",
+        "max_tasks",
+        "run_timeout",
+        "budget_usd",
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "arrow"), [("mermaid", "flowchart LR", "n0 --> n1"), ("dot", "digraph plan {", "n0 -> n1;")]
+)
+def test_pictures(track: Path, capsys: pytest.CaptureFixture[str], shape: str, first: str, arrow: str) -> None:
+    assert run_command_line(["plan", str(track), "--format", shape]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == first
+    assert arrow in lines
+
+
+def test_req31_names_cannot_break_out_of_a_picture() -> None:
+    evil = json.dumps('"] --> x["<img src=x onerror=alert(1)>;\\\n\u202e%%{init: {}}%% `#quot;')
+    plan = loads(f'```yaml\ndag:\n  nodes:\n    - {{id: "a", name: {evil}}}\n```\n')
+    picture = mermaid(plan, set(), pairs(plan))
+    label = picture.splitlines()[1].removeprefix('  n0["').removesuffix('"]')
+    assert not set(label) & set('"<>[]{}%`&\\\n\u202e')
+    assert "onerror" in label
+    body = dot(plan, set(), pairs(plan)).splitlines()[3]
+    quoted = body.removeprefix('  n0 [label="').removesuffix('"];').replace("\\\\", "").replace('\\"', "")
+    assert '"' not in quoted
+    assert "\u202e" not in quoted
+
+
+def test_a_plan_that_cannot_run_has_place_and_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.md").write_text(PLAN.replace('depends_on: ["1"]', 'depends_on: ["4"]'))
+    assert run_command_line(["plan", str(tmp_path), "--json"]) == 3
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "plan_cycle"
+    assert error["path"]
+    assert run_command_line(["plan", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_broken_limit_is_an_error_as_in_a_run(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (track / "plan.md").write_text(PLAN.replace("dag:\n", "dag:\n  limits: {max_tasks: 3}\n"))
+    assert run_command_line(["plan", str(track), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "task_count_exceeded"
+
+
+def test_warnings_name_code_and_line(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (track / "plan.md").write_text(PLAN.replace('name: "Third"', 'name: "Third", depend_on: []'))
+    assert run_command_line(["plan", str(track)]) == 0
+    assert "warning: plan.md:8: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: None, lambda path: path.mkdir(), lambda path: (path.mkdir(), (path / "plan.md").touch())]
+)
+def test_missing_folder_and_empty_plan_are_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: object
+) -> None:
+    assert callable(make)
+    make(tmp_path / "t")
+    assert run_command_line(["plan", str(tmp_path / "t")]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("error: ") == 1
+    assert "hint: " in captured.err
