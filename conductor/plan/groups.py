@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from bus.wire import TaskId
 from conductor.core.conflicts import pairs
@@ -128,9 +127,9 @@ class GroupReader:
             self._shared_files(group, line)
 
     def _shared_files(self, group: Group, line: int) -> None:
-        members = Plan(tuple(replace(self._tasks[task], reads=(), resources=()) for task in group.tasks))
+        members = Plan(tuple(self._tasks[task] for task in group.tasks))
         for one, other, pattern in pairs(members, _MAX_PAIRS):
-            message = f"group {group.id} says conflict_free, but {one} and {other} both write {pattern}"
+            message = f"group {group.id} says conflict_free, but {one} and {other} share {pattern}"
             self._warnings.add("group_shared_files", message, line)
 
 

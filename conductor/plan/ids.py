@@ -59,13 +59,14 @@ def _written_id(node: Map) -> Text:
         raise plan_error("plan_bad_id", "the task has no id", node, hint='Write id: "1.1".')
     if not isinstance(written, Text):
         raise plan_error("plan_bad_id", f"an id is text, found {kind(written)}", written, hint='Write id: "1.1".')
-    reason = _reason_against(written)
+    reason = reason_against(written)
     if reason is not None:
         raise plan_error("plan_bad_id", f"the id {shown(written)} {reason}", written, hint="Choose a short plain id.")
     return written
 
 
-def _reason_against(text: str) -> str | None:
+def reason_against(text: str) -> str | None:
+    """Return why a text cannot be an id, as the end of a sentence; None where it can."""
     if not text:
         return "is empty"
     if len(text) > MAX_ID:

@@ -6,7 +6,7 @@ A line belongs to a task only if an id stands on it exactly; `3.1` is never foun
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bus.wire import TaskId
@@ -85,37 +85,50 @@ def find_prose(
 
 def task_named(item: Item, known: Container[TaskId]) -> tuple[TaskId, bool] | None:
     """Return the task that the line speaks of, and whether it says so with the word "Task" or "Step"."""
-    text = item.text.lstrip(_MARKS + " ")
-    word = _WORD.match(text)
-    rest = (text[word.end() :] if word else text).lstrip(_MARKS)
-    for candidate, bare in candidates(rest):
+    rest, word = without_word(item.text)
+    for candidate, believed in _candidates(rest):
         task = TaskId(candidate)
-        if task in known and (word or bare):
-            return task, word is not None
+        if task in known and (word or believed):
+            return task, word
     return None
 
 
-def candidates(text: str) -> list[tuple[str, bool]]:
-    """Return what the id at the beginning of a text may be, longest reading first.
+def without_word(text: str) -> tuple[str, bool]:
+    """Return what follows "Task" or "Step" at the beginning of a line, and whether one of these stands there."""
+    text = text.lstrip(_MARKS + " ")
+    word = _WORD.match(text)
+    return (text[word.end() :].lstrip(_MARKS), True) if word else (text, False)
 
-    The flag says whether it can be believed without the word "Task" in front: `1.1 Name`, `UI-3 Name` and `build: …`
-    can, `build the thing` cannot.
+
+def first_token(text: str) -> tuple[str, bool]:
+    """Return the first word of a text without punctuation, and whether it looks like an id.
+
+    `1.1 Name`, `UI-3 Name` and `build: …` begin with an id, `build the thing` does not.
     """
     token = _TOKEN.match(text)
     if token is None:
-        return []
+        return "", False
     first = token[0]
     bare = first.rstrip(_ENDS + _MARKS)
     behind = text[token.end() :].lstrip()
     marked = first != bare or not behind or behind[0] in ":-–—"
-    believed = marked or (any(c.isdigit() for c in bare) and not bare.isdecimal())
-    found = [(first, believed), (first.rstrip(_ENDS), believed), (bare, believed)]
+    return bare, marked or (not bare.isdecimal() and any(c.isdigit() for c in bare))
+
+
+def _candidates(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what the id at the beginning of a text may be, and whether to believe it without the word "Task"."""
+    bare, believed = first_token(text)
+    if not bare:
+        return
+    yield bare, believed
+    first = text.split(None, 1)[0]
+    yield first, believed
+    yield first.rstrip(_ENDS), believed
     for separator in (": ", " - ", " – ", " — "):
         before, here, _ = text.partition(separator)
         if here:
-            found.append((before.strip().strip(_MARKS), True))
-    whole = text.split("<!--")[0].strip()
-    return [*found, (whole.rstrip(_ENDS + _MARKS), True)]
+            yield before.strip().strip(_MARKS), True
+    yield text.split("<!--")[0].strip().rstrip(_ENDS + _MARKS), True
 
 
 def _starts_of_others(entries: Sequence[tuple[Item, TaskId]], end: int) -> list[int]:

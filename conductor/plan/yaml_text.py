@@ -130,26 +130,39 @@ class _Builder:
         return self._root
 
     def _consume(self, next_event: Any) -> None:
+        """Take events until the stream ends. Scalars, nearly all of them, come first and take the short way."""
+        first_line, first_column, add = self._first_line, self._first_column, self._add
         while True:
             event = next_event()
-            kind = type(event)
+            kind = event.__class__
             if kind is yaml.ScalarEvent:
-                self._scalar(event)
-            elif kind is yaml.MappingStartEvent:
-                self._begin(Map(), event)
-            elif kind is yaml.SequenceStartEvent:
-                self._begin(Seq(), event)
+                text = Text(event.value)
+                mark = event.start_mark
+                text.line = mark.line + first_line
+                text.column = mark.column + first_column
+                text.plain = not event.style
+                if not text.plain or event.tag is not None or event.anchor is not None:
+                    self._check_scalar(event, text)
+                add(text)
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 self._open.pop()
                 self._keys.pop()
-            elif kind is yaml.AliasEvent:
-                raise plan_error(
-                    "plan_yaml", "aliases (*name) are not allowed", self._place(event), hint="Write the value out."
-                )
-            elif kind is yaml.DocumentStartEvent:
-                self._begin_document(event)
             elif kind is yaml.StreamEndEvent:
                 return
+            else:
+                self._rarer(kind, event)
+
+    def _rarer(self, kind: type[Any], event: Any) -> None:
+        if kind is yaml.MappingStartEvent:
+            self._begin(Map(), event)
+        elif kind is yaml.SequenceStartEvent:
+            self._begin(Seq(), event)
+        elif kind is yaml.AliasEvent:
+            raise plan_error(
+                "plan_yaml", "aliases (*name) are not allowed", self._place(event), hint="Write the value out."
+            )
+        elif kind is yaml.DocumentStartEvent:
+            self._begin_document(event)
 
     def _begin_document(self, event: Any) -> None:
         self._documents += 1
@@ -161,17 +174,11 @@ class _Builder:
                 hint="Keep one document; remove the line ---.",
             )
 
-    def _scalar(self, event: Any) -> None:
+    def _check_scalar(self, event: Any, text: Text) -> None:
         if event.tag is not None or event.anchor is not None:
             self._refuse_tag_and_anchor(event)
-        text = Text(event.value)
         if event.style == '"' and _UNUSABLE.search(text):
-            raise plan_error("plan_yaml", "text must not contain NUL or half a character", self._place(event))
-        mark = event.start_mark
-        text.line = mark.line + self._first_line
-        text.column = mark.column + self._first_column
-        text.plain = event.style is None or event.style == ""
-        self._add(text)
+            raise plan_error("plan_yaml", "text must not contain NUL or half a character", text)
 
     def _begin(self, node: Seq | Map, event: Any) -> None:
         if event.tag is not None or event.anchor is not None:
