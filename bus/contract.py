@@ -133,6 +133,12 @@ class Host(Reader, Protocol):
     def discard(self, items: Iterable[Incoming | Control]) -> None:
         """Remove files whose record is committed."""
 
+    def refuse(self, item: Incoming | Control, reason: str) -> None:
+        """Move a file that cannot be acted on to quarantine, with the reason beside it."""
+
+    def set_durability(self, durability: str) -> None:
+        """Switch between `power` and `process` for what is committed from now on."""
+
     def freeze_plan(self, body: bytes) -> str:
         """Keep a plan under its SHA-256 and return that."""
 

@@ -155,6 +155,15 @@ class FileHost(FileReader):
             folder = layout.INBOX if isinstance(item, Incoming) else layout.CONTROL
             self.fs.discard(item.name, self.folders.fd(folder))
 
+    def refuse(self, item: Incoming | Control, reason: str) -> None:
+        """Move a file that cannot be acted on to quarantine, with the reason beside it."""
+        folder = layout.INBOX if isinstance(item, Incoming) else layout.CONTROL
+        self._quarantine.take(item.name, self.folders.fd(folder), reason)
+
+    def set_durability(self, durability: str) -> None:
+        """Switch between `power` and `process` for what is committed from now on."""
+        self._sync = self._journal.sync = is_power(durability)
+
     # --- attempts and plans -----------------------------------------------------------------------------------------
 
     def freeze_plan(self, body: bytes) -> str:
@@ -270,20 +279,25 @@ def open_host(
     process). `info` is added to `conductor.json`. Raises HeldByOther, BusUnsafe (not with `unsafe_fs`), BusFormat,
     BusCorrupt, BusError.
     """
-    if durability not in ("power", "process"):
-        raise ValueError(f"durability is `power` or `process`, not {durability!r}")
     fs = fs or FileSystem()
     folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs)
     lock = -1
     try:
         lock = _take_lock(folders, unsafe=unsafe_fs)
-        return FileHost(folders, lock, sync=durability == "power", info=info or {})
+        return FileHost(folders, lock, sync=is_power(durability), info=info or {})
     except OSError as error:
         _let_go(folders, lock)
         raise BusError(f"the bus cannot be used: {error.strerror}", path=folders.path) from error
     except BaseException:
         _let_go(folders, lock)
         raise
+
+
+def is_power(durability: str) -> bool:
+    """Tell `power` from `process`; raises ValueError for anything else."""
+    if durability not in ("power", "process"):
+        raise ValueError(f"durability is `power` or `process`, not {durability!r}")
+    return durability == "power"
 
 
 def _let_go(folders: Folders, lock: int) -> None:

@@ -116,7 +116,7 @@ class Journal:
     def __init__(self, folders: Folders, *, sync: bool) -> None:
         self._folders = folders
         self._fs = folders.fs
-        self._sync = sync
+        self.sync = sync
         self._broken = False
         try:
             self._fs.create(layout.JOURNAL, b"", at=folders.root, sync=sync)
@@ -168,7 +168,7 @@ class Journal:
             self._expel(found, data, keep)
             self._write(data)
         self._size += len(data)
-        if self._sync:
+        if self.sync:
             self._flush()
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class Journal:
     def _cut(self, size: int) -> None:
         self._fs.truncate(self.fd, size)
         self._size = size
-        if self._sync:
+        if self.sync:
             self._flush()
 
     def _flush(self) -> None:

@@ -59,6 +59,8 @@ class MemoryBus:
     """The projections by file name."""
     plans: dict[str, bytes] = field(default_factory=dict)
     views: dict[str, JsonObject] = field(default_factory=dict)
+    quarantine: dict[str, str] = field(default_factory=dict)
+    """What was refused, by name, with the reason."""
     blocked: bool = False
     """Set to make `commit` raise JournalBlocked."""
     epoch: int = 0
@@ -238,6 +240,14 @@ class MemoryHost(MemoryReader):
         for item in items:
             self._bus.inbox.pop(item.name, None)
             self._bus.orders.pop(item.name, None)
+
+    def refuse(self, item: Incoming | Control, reason: str) -> None:
+        """Set aside what cannot be acted on, with the reason."""
+        self._bus.quarantine[item.name] = reason
+        self.discard([item])
+
+    def set_durability(self, durability: str) -> None:
+        """Memory survives nothing, whatever is asked for."""
 
     def freeze_plan(self, body: bytes) -> str:
         """Keep a plan under its SHA-256 and return that."""
