@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bus.host import FileHost, open_host
+from bus.wire import Stamp
+from conductor.cli import stop
+from conductor.cli.main import run_command_line
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[FileHost]:
+    host = open_host(tmp_path / ".message-bus", durability="process")
+    yield host
+    host.close()
+
+
+def answer(host: FileHost, seen: list[tuple[str, int | None]], *, after: int = 1) -> object:
+    """A conductor that takes the order at the `after`-th look of the waiting verb."""
+    looks = 0
+
+    def pause(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks < after:
+            return
+        (control,) = host.scan().controls
+        seen.append((control.verb, control.epoch))
+        host.stage("CONTROL", {"verb": control.verb, "who": f"operator:{control.who}"}, Stamp(0.0, 0.0, "b"))
+        host.commit()
+        host.discard([control])
+
+    return pause
+
+
+@pytest.mark.parametrize(("arguments", "verb"), [([], "stop"), (["--drain"], "drain")])
+def test_the_order_is_bound_to_the_conductor_and_waited_for(
+    host: FileHost,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    verb: str,
+) -> None:
+    seen: list[tuple[str, int | None]] = []
+    monkeypatch.setattr(stop, "pause", answer(host, seen))
+    assert run_command_line(["stop", str(tmp_path), *arguments]) == 0
+    assert seen == [(verb, host.epoch)]
+    assert capsys.readouterr().out.startswith("recorded: ")
+
+
+def test_json_is_one_object(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stop, "pause", answer(host, []))
+    assert run_command_line(["stop", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "recorded"
+
+
+def test_a_slow_conductor_is_named(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stop, "pause", answer(host, [], after=80))
+    assert run_command_line(["stop", str(tmp_path)]) == 0
+    assert capsys.readouterr().err.count("waiting for the conductor (pid ") == 1
+
+
+def test_a_run_that_ends_meanwhile_is_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = open_host(tmp_path / ".message-bus", durability="process")
+    monkeypatch.setattr(stop, "pause", lambda seconds: host.close())
+    assert run_command_line(["stop", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "the run ended by itself meanwhile\n"
+
+
+def test_never_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["stop", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing is running: this track was never run\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_req37_refused_inside_a_worker_of_the_track(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONDUCTOR_ATTEMPT", "1~1-00000000")
+    monkeypatch.setenv("CONDUCTOR_BUS_DIR", str(tmp_path / ".message-bus"))
+    assert run_command_line(["stop", str(tmp_path), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "from_worker"
+    assert host.scan().controls == ()
