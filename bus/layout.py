@@ -152,9 +152,10 @@ def find_collision(tasks: Iterable[TaskId]) -> tuple[TaskId, TaskId] | None:
     """Return the first two ids that meet after NFC and case folding (equal ones included), None where all differ."""
     seen: dict[str, TaskId] = {}
     for task in tasks:
-        first = seen.setdefault(collision_key(task), task)
-        if first is not task:
-            return first, task
+        key = collision_key(task)
+        if key in seen:
+            return seen[key], task
+        seen[key] = task
     return None
 
 

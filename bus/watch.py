@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bus import layout
+from bus.folders import identity
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
@@ -21,10 +22,11 @@ _JOIN = 5.0
 
 
 class Watch:
-    """Calls `wake` from another thread, soon after something appears. `wake` must be short; if it raises, it is lost."""
+    """Calls `wake` from another thread, soon after something appears. `wake` must be short and must not raise."""
 
     def __init__(self, root: Path | str, wake: Callable[[], None]) -> None:
-        self._root = os.fspath(root)
+        self._paths = [os.path.join(root, folder) for folder in (layout.INBOX, layout.CONTROL)]
+        self._seen: list[tuple[int, int]] = []
         self._wake = wake
         self._observer: BaseObserver | None = None
         self.why: str | None = "not started"
@@ -33,9 +35,15 @@ class Watch:
     @property
     def working(self) -> bool:
         """Whether hints can be expected."""
-        if self._observer is not None and not all(emitter.is_alive() for emitter in self._observer.emitters):
+        if self._observer is not None and self._seen != self._identities():
             self.why = "a watched directory was removed or replaced"
         return self.why is None
+
+    def _identities(self) -> list[tuple[int, int]]:
+        try:
+            return [identity(os.stat(path)) for path in self._paths]
+        except OSError:
+            return []
 
     def start(self) -> None:
         """Begin to watch. Never raises: without hints everything works, only later."""
@@ -51,8 +59,8 @@ class Watch:
 
             observer = Observer()
             # The filter becomes the kernel's mask: without it, each of our own reads would come back as an event.
-            for folder in (layout.INBOX, layout.CONTROL):
-                path = os.path.join(self._root, folder)
+            self._seen = self._identities()
+            for path in self._paths:
                 observer.schedule(Handler(), path, event_filter=[FileCreatedEvent, FileMovedEvent])
             observer.start()
         except (ImportError, OSError) as error:
