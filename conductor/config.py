@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from bus.wire import Ladder
-from conductor.core.task import Plan, RunOptions, TaskId
+from bus.wire import Ladder, TaskId
+from conductor.core.task import Plan, RunOptions
 from conductor.errors import ConductorError
 from conductor.plan.commands import CommandError, split_command
 from conductor.plan.durations import parse_duration

@@ -50,7 +50,7 @@ class Observer(Protocol):
     def recorded(self, records: list[Record]) -> None:
         """These records are on disk."""
 
-    def tick(self, now: float) -> float | None:
+    def tick(self) -> float | None:
         """Show what changed; return the seconds after which to be called again at the latest."""
 
     def trouble(self, text: str) -> None:
@@ -107,6 +107,7 @@ class Driver:
                 self._pass(entries)
             else:
                 self._sleep()
+        self._ports.observer.tick()
 
     def _gather(self) -> list[Entry]:
         """Find every fact that is there now. The launcher is asked before the inbox is read: a worker publishes its
@@ -209,7 +210,7 @@ class Driver:
         ports, now = self._ports, self._ports.clock.monotonic()
         relaxed = ports.watch_works() and not self._unsettled
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
-        if (tick := ports.observer.tick(now)) is not None:
+        if (tick := ports.observer.tick()) is not None:
             waits.append(tick)
         deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now))
         waits += [deadline - now for deadline in deadlines if deadline is not None]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 
-from bus.contract import Host
-from bus.host import open_host
+from bus.host import FileHost, open_host
 from bus.watch import Watch
 from conductor.core.instructions import LaunchWorker
 from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
 from conductor.plan import frozen
-from conductor.runtime.clock import SystemClock
+from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
 from conductor.runtime.driver import Driver, Observer, Order, Ports
 from conductor.runtime.launch.local import LocalLauncher
@@ -25,93 +23,85 @@ STOP_MARGIN = 5.0
 """Seconds beyond the ladder's full length after which the conductor ends a tree itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run about to begin, for whoever shows it."""
+class Session:
+    """A track that is held, with a run that may begin. A context manager: leaving it gives the track up."""
 
-    machine: Machine
-    start: Start
-    host: Host
-    notes: tuple[str, ...]
-    """What people should know before it begins."""
+    def __init__(self, request: Request) -> None:
+        """Check everything, take the track, replay its journal. Raises ConductorError and BusError."""
+        self._request = request
+        # A track that never ran is checked before a bus is made: what is refused leaves nothing behind.
+        first = None if (request.bus / "queue.jsonl").exists() else begin(request, Replayed(Machine()))
+        with ExitStack() as stack:
+            # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
+            self._launcher = stack.enter_context(closing(LocalLauncher()))
+            self.host: FileHost = stack.enter_context(closing(open_host(request.bus)))
+            self._replayed = replay(self.host)
+            if first is None or self._replayed.started is not None:
+                first = begin(request, self._replayed)
+            self.start: Start = first
+            self.clock: Clock = SystemClock()
+            self.terminated = False
+            """Whether TERM ended the run."""
+            self._stack = stack.pop_all()
 
+    def __enter__(self) -> Session:
+        return self
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How it ended."""
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
-    machine: Machine
-    begun: bool
-    """False where there was nothing to do."""
-    terminated: bool
-    """Whether TERM ended it."""
+    @property
+    def machine(self) -> Machine:
+        """The machine, brought to the end of the journal."""
+        return self._replayed.machine
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What people should know before the run begins."""
+        return (*self.host.notes, *self.start.notes)
 
-def run_track(request: Request, show: Callable[[Run], Observer], *, watch: bool = True) -> Outcome:
-    """Carry out one round of a track.
+    def run(self, observer: Observer, *, watch: bool = True) -> None:
+        """Carry the round out. Raises LeaveAtOnce at the third interrupt."""
+        first = self.start.first
+        assert first is not None, "there is nothing to do"
+        self.host.set_durability(self.start.options.durability)
+        self.host.freeze_plan(frozen.dump(self.start.plan))
+        with ExitStack() as stack:
+            signals = stack.enter_context(Signals())
+            working = self._watch(stack, signals, observer) if watch else lambda: False
+            ports = Ports(
+                host=self.host,
+                launcher=self._launcher,
+                clock=self.clock,
+                signals=signals,
+                observer=observer,
+                order=_orders(self.start, self.host.epoch),
+                watch_works=working,
+                stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
+            )
+            Driver(self.machine, ports, self._replayed.message_ids).run(first)
+            self.terminated = signals.terminated
 
-    `show` is called once, after all checks and before any work. Raises ConductorError or BusError where the run cannot
-    begin, LeaveAtOnce at the third interrupt.
-    """
-    start = begin(request, Replayed(Machine())) if not (request.bus / "queue.jsonl").exists() else None
-    with ExitStack() as stack:
-        # The warm process comes first: nothing that the conductor opens later can be inherited by a worker.
-        launcher = stack.enter_context(closing(LocalLauncher()))
-        host = stack.enter_context(closing(open_host(request.bus)))
-        replayed = replay(host)
-        if start is None or replayed.started is not None:
-            start = begin(request, replayed)
-        run = Run(replayed.machine, start, host, (*host.notes, *start.notes))
-        observer = show(run)
-        if start.first is None:
-            return Outcome(replayed.machine, begun=False, terminated=False)
-        host.set_durability(start.options.durability)
-        host.freeze_plan(frozen.dump(start.plan))
-        signals = stack.enter_context(Signals())
-        working = _watch(stack, request, signals, observer) if watch else lambda: False
-        ports = Ports(
-            host=host,
-            launcher=launcher,
-            clock=SystemClock(),
-            signals=signals,
-            observer=observer,
-            order=_orders(start, host.epoch),
-            watch_works=working,
-            stop_grace=start.settings.ladder.length + STOP_MARGIN,
-        )
-        Driver(replayed.machine, ports, replayed.message_ids).run(start.first)
-        return Outcome(replayed.machine, begun=True, terminated=signals.terminated)
-
-
-def _watch(stack: ExitStack, request: Request, signals: Signals, observer: Observer) -> Callable[[], bool]:
-    watch = Watch(request.bus, signals.wake)
-    watch.start()
-    stack.callback(watch.stop)
-    if not watch.working:
-        observer.trouble(f"no file watch ({watch.why}); looking four times a second instead")
-    return lambda: watch.working
+    def _watch(self, stack: ExitStack, signals: Signals, observer: Observer) -> Callable[[], bool]:
+        watch = Watch(self._request.bus, signals.wake)
+        watch.start()
+        stack.callback(watch.stop)
+        if not watch.working:
+            observer.trouble(watch.why or "no file events")
+        return lambda: watch.working
 
 
 def _orders(start: Start, epoch: int) -> Callable[[LaunchWorker], Order]:
     tasks: dict[str, TaskSpec] = {task.id: task for task in start.plan.tasks}
 
     def make(wanted: LaunchWorker) -> Order:
-        task = tasks[wanted.task]
-        spec = order(
-            task,
-            wanted.attempt,
-            wanted.number,
-            wanted.nonce,
-            epoch,
-            start.options,
-            start.settings,
-            start.places,
-        )
+        task, attempt, number = tasks[wanted.task], wanted.attempt, wanted.number
+        spec = order(task, attempt, number, wanted.nonce, epoch, start.options, start.settings, start.places)
         files = {}
         if "CONDUCTOR_PROMPT_FILE" in spec.env:
             files["prompt.md"] = prompt_text(task).encode()
         if "CONDUCTOR_TASK_FILE" in spec.env:
-            files["task.json"] = task_json(task, wanted.attempt, wanted.number)
+            files["task.json"] = task_json(task, attempt, number)
         return Order(spec, files)
 
     return make

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bus.wire import TaskId
 from conductor.config import (
     Config,
     Flags,
@@ -25,7 +26,7 @@ from conductor.config import (
 from conductor.core import limits
 from conductor.core.events import RunResumed, RunStarted
 from conductor.core.schedule import only_missing
-from conductor.core.task import Plan, RunOptions, TaskId, TaskSpec
+from conductor.core.task import Done, Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError, PlanError
 from conductor.plan import frozen, load
 from conductor.runtime.command import Places, check_workers
@@ -146,23 +147,25 @@ def _check_only(plan: Plan, options: RunOptions, replayed: Replayed) -> None:
     for task in options.only:
         if task not in known:
             raise ConductorError("unknown_task", f"--only names {task!r}, which is not in {plan.source}")
-    done = done_tasks(replayed) | set(options.ticked_done)
-    for task, dependency in only_missing(plan, options.only, done):
+    missing = only_missing(replayed.machine.state, plan, options.only)
+    missing = [task for task in missing if task not in options.ticked_done]
+    if missing:
         raise ConductorError(
             "usage",
-            f"--only {task}: it depends on {dependency}, which is neither done nor named",
-            hint=f"name it as well: --only {dependency}",
+            f"--only leaves out {', '.join(missing)}, on which a named task depends and which is not done",
+            hint="name them as well: " + " ".join(f"--only {task}" for task in missing),
         )
 
 
-def done_tasks(replayed: Replayed) -> set[TaskId]:
-    """Return the tasks that the journal says are done."""
-    return set(replayed.machine.state.done_tasks())
+def would_run(start: Start, replayed: Replayed) -> list[TaskSpec]:
+    """Return the tasks that the run would work on, in plan order."""
+    return _unfinished(start.plan, start.options, replayed)
 
 
 def _unfinished(plan: Plan, options: RunOptions, replayed: Replayed) -> list[TaskSpec]:
     """Return the tasks that this round would run."""
-    done = done_tasks(replayed) | set(options.ticked_done)
+    done = {task.id for task in replayed.machine.state.order if isinstance(task.status, Done)}
+    done.update(options.ticked_done)
     return [task for task in plan.tasks if task.id not in done and (options.only is None or task.id in options.only)]
 
 

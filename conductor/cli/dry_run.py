@@ -1,0 +1,39 @@
+"""`conductor run --dry-run`: every check of a run, and what it would do. Takes no lock, writes nothing."""
+
+from __future__ import annotations
+
+import shlex
+
+from bus.reader import open_reader
+from conductor.cli.escape import one_line
+from conductor.cli.output import out, plural, print_json
+from conductor.core.machine import Machine
+from conductor.core.task import TaskSpec
+from conductor.runtime.command import template_of
+from conductor.runtime.replay import Replayed, replay
+from conductor.runtime.start import Request, Start, begin, would_run
+
+
+def show(request: Request, *, as_json: bool) -> int:
+    """Print the tasks that a run would work on, in plan order."""
+    replayed = replay(open_reader(request.bus)) if request.bus.exists() else Replayed(Machine())
+    start = begin(request, replayed)
+    tasks = would_run(start, replayed) if start.first else []
+    if as_json:
+        print_json({"begins_with": start.first and start.first.TYPE, "tasks": [_data(start, task) for task in tasks]})
+        return 0
+    for note in start.notes:
+        out(f"note: {one_line(note)}")
+    out(f"would run {plural(len(tasks), 'task')}, up to {start.options.max_workers} at once, in {start.places.project}")
+    for task in tasks:
+        out(f"  {one_line(task.id)}  {one_line(task.name)}: {one_line(shlex.join(_command(start, task)))}")
+    return 0
+
+
+def _command(start: Start, task: TaskSpec) -> tuple[str, ...]:
+    found = template_of(task, start.options)
+    return found[0] if found else ()
+
+
+def _data(start: Start, task: TaskSpec) -> dict[str, object]:
+    return {"id": task.id, "name": task.name, "depends_on": task.depends_on, "command": _command(start, task)}

@@ -1,0 +1,133 @@
+"""`conductor run`: validate, then run or go on until nothing more can be done."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from bus.wire import Record
+from conductor.cli.exit_codes import Exit
+from conductor.cli.guard import refuse_from_worker
+from conductor.cli.options import bus_dir_option, json_option, track_argument
+from conductor.cli.output import err
+from conductor.cli.screen import RunScreen, choose
+from conductor.cli.track import Track, resolve
+from conductor.config import Flags
+from conductor.core.view import RunView, run_view
+from conductor.runtime.session import Session
+from conductor.runtime.signals import LeaveAtOnce
+from conductor.runtime.start import Request
+
+UNFINISHED = ("pending", "ready", "waiting", "running")
+
+positive = click.IntRange(min=1)
+
+
+@click.command()
+@track_argument
+@click.option("--command", metavar="TEMPLATE", help="Command of tasks without `run:`, with {task_id} and the like.")
+@click.option("--agent", metavar="NAME", help="Agent of tasks without `run:`.")
+@click.option("--max-workers", type=positive, metavar="N", help="Workers side by side (default 5).")
+@click.option(
+    "--retries", type=click.IntRange(min=0), metavar="N", help="Further attempts after a failure (default 2)."
+)
+@click.option("--timeout", metavar="D", help="Time limit of an attempt: 90, 30m, 2h, none (default 30m).")
+@click.option("--only", multiple=True, metavar="TASK", help="Run these tasks alone: --only 1.1 1.2.")
+@click.option("--skip-ticked", is_flag=True, help="Take tasks with a ticked box as done.")
+@click.option("--fail-fast", is_flag=True, help="Start nothing more once a task has failed.")
+@click.option("--on-conflict", type=click.Choice(["serialize", "allow"]), help="Two tasks with overlapping files.")
+@click.option("--durability", type=click.Choice(["power", "process"]), help="What an accepted result survives.")
+@click.option("--project", metavar="DIR", help="Directory that the tasks work in.")
+@bus_dir_option
+@click.option("--no-watch", is_flag=True, help="Look at the bus by the clock only.")
+@click.option("--dry-run", is_flag=True, help="Check everything, say what would run, and run nothing.")
+@click.option("--nested", is_flag=True, help="Allow it from inside a worker of the same track.")
+@click.option("--quiet", is_flag=True, help="Say nothing but the summary.")
+@json_option("One JSON object a line: the journal of this run, and RUN_RESULT last.")
+def run(
+    track: str,
+    more_tasks: tuple[str, ...],
+    only: tuple[str, ...],
+    bus_dir: str | None,
+    project: str | None,
+    no_watch: bool,
+    dry_run: bool,
+    nested: bool,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Run the plan of TRACK, or go on with it, until nothing more can be done.
+
+    Ctrl-C once lets the running tasks end, twice stops them, three times leaves at once; running it again goes on.
+    """
+    place = resolve(track, bus_dir)
+    refuse_from_worker(place, nested=nested)
+    if more_tasks and not only:
+        raise click.UsageError(f"one track at a time: what is {more_tasks[0]!r}?")
+    request = Request(place.dir, place.bus, Flags(**flags, only=(*only, *more_tasks)), project)
+    if dry_run:
+        from conductor.cli.dry_run import show
+
+        return show(request, as_json=as_json)
+    try:
+        with Session(request) as session:
+            return _run(session, place, as_json=as_json, quiet=quiet, watch=not no_watch)
+    except LeaveAtOnce:
+        err(f"left at once; the workers live on, and `{place.command('run')}` goes on with them")
+        return Exit.INTERRUPTED
+
+
+def _run(session: Session, place: Track, *, as_json: bool, quiet: bool, watch: bool) -> int:
+    with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place, reader=session.host) as screen:
+        shown = Shown(session, screen)
+        if session.start.first is None:
+            screen.note("nothing to do: all tasks are done")
+        else:
+            session.run(shown, watch=watch)
+        view = shown.look()
+        code = exit_code(view, terminated=session.terminated)
+        screen.close(view, code)
+        return code
+
+
+def exit_code(view: RunView, *, terminated: bool) -> Exit:
+    """Return what a run ends with: see the table in `exit_codes`. With `--only`, the named tasks count."""
+    only = view.options.only if view.options else None
+    statuses = [task.status for task in view.tasks if only is None or task.id in only]
+    if view.state == "stopped" and any(status in UNFINISHED for status in statuses):
+        return Exit.TERMINATED if terminated else Exit.INTERRUPTED
+    if view.state == "escalated":
+        return Exit.GAVE_UP
+    return Exit.OK if all(status == "done" for status in statuses) else Exit.FAILED
+
+
+class Shown:
+    """The driver's observer: feeds a screen with records and pictures."""
+
+    def __init__(self, session: Session, screen: RunScreen) -> None:
+        self._session = session
+        self._screen = screen
+        self._fresh: list[Record] = []
+        screen.start(self.look(), session.clock.stamp().mono)
+        for note in session.notes:
+            screen.note(note)
+
+    def look(self) -> RunView:
+        """Return the picture of now."""
+        return run_view(self._session.machine.state, self._session.clock.stamp().mono)
+
+    def recorded(self, records: list[Record]) -> None:
+        """Keep what is on disk for the next look."""
+        self._fresh += records
+
+    def tick(self) -> float | None:
+        """Show what is new."""
+        fresh, self._fresh = self._fresh, []
+        return self._screen.update(self.look, fresh, self._session.clock.stamp().mono)
+
+    def trouble(self, text: str) -> None:
+        """Say what is no record."""
+        self._screen.note(text)
