@@ -1,0 +1,137 @@
+"""What is due. An index over the state that can be rebuilt from it at any time, and is, after every replay.
+
+Because nothing is due that cannot be read from the state, a journal that was cut anywhere (a crash in the middle of a
+batch) leads to exactly the decisions that are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from bus.wire import TaskId
+from conductor.core.schedule import Schedule
+from conductor.core.state import ALIVE, State, Task
+from conductor.core.task import (
+    Backoff,
+    Blocked,
+    Cancelled,
+    Ended,
+    Exited,
+    Failed,
+    Pending,
+    Ready,
+    Running,
+    RunOptions,
+    Status,
+)
+from conductor.core.transitions import StatusType
+
+ROOTS: tuple[StatusType, ...] = (Failed, Cancelled)
+"""Statuses that block whatever is downstream."""
+
+IDLE: tuple[StatusType, ...] = (Pending, Ready, Backoff)
+"""Statuses without an end and without an attempt."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Tasks for which one kind of decision is due, in plan order. An entry that is no longer due is passed over."""
+
+    _heap: list[int] = field(default_factory=list)
+    _due: set[int] = field(default_factory=set)
+
+    def add(self, task: Task) -> None:
+        """A decision about the task is due."""
+        if task.index not in self._due:
+            self._due.add(task.index)
+            heappush(self._heap, task.index)
+
+    def discard(self, task: Task) -> None:
+        """It is not due any more."""
+        self._due.discard(task.index)
+
+    def first(self, state: State) -> Task | None:
+        """Return the first task in plan order."""
+        while self._heap and self._heap[0] not in self._due:
+            heappop(self._heap)
+        return state.order[self._heap[0]] if self._heap else None
+
+
+class Agenda:
+    """Follows a state from change to change (`Listener` of `apply`)."""
+
+    def __init__(self, state: State, options: RunOptions) -> None:
+        self._state = state
+        self._named = None if options.only is None else frozenset(options.only)
+        self._ticks = frozenset(options.ticked_done)
+        self.schedule = Schedule(state, options)
+        self.exited, self.ended, self.doomed = Queue(), Queue(), Queue()
+        self.ticked, self.unnamed = Queue(), Queue()
+        """Taken as done by `--skip-ticked`; not named by `--only`."""
+        self._causes: dict[int, tuple[TaskId, ...]] = {}
+        self._passed = 0
+        """Tasks of plan order before this one have their end; only meaningful once nothing runs any more."""
+        for task in state.order:
+            self._enqueue(task)
+
+    def changed(self, task: Task, before: Status) -> None:
+        """Follow one change."""
+        status = task.status
+        if isinstance(before, Ready):
+            if isinstance(status, Running):
+                self.schedule.start(task)
+            else:
+                self.schedule.remove(task)
+        elif isinstance(before, ALIVE) and not isinstance(status, ALIVE):
+            self.schedule.release(task)
+        if isinstance(status, Ready):
+            self.schedule.add(task)
+        for queue in (self.exited, self.ended, self.doomed, self.ticked, self.unnamed):
+            queue.discard(task)
+        self._enqueue(task)
+
+    def causes(self, task: Task) -> tuple[TaskId, ...]:
+        """Return the tasks that a doomed task is blocked by, as far as they are known at its turn."""
+        return self._causes[task.index]
+
+    def to_stop(self) -> Task | None:
+        """Return the first running task, in order of dispatch, that is to be stopped and has no STOP yet."""
+        run = self._state.run
+        if run is None or not run.stopping:
+            return None
+        running = (self._state.tasks[id] for id in self._state.running)
+        return next((task for task in running if isinstance(task.status, Running) and not task.status.stopping), None)
+
+    def leftover(self) -> Task | None:
+        """Return the first task that never started, once nothing runs and nothing more will."""
+        order = self._state.order
+        while self._passed < len(order) and not isinstance(order[self._passed].status, IDLE):
+            self._passed += 1
+        return order[self._passed] if self._passed < len(order) else None
+
+    def _enqueue(self, task: Task) -> None:
+        status = task.status
+        if isinstance(status, Exited):
+            self.exited.add(task)
+        elif isinstance(status, Ended):
+            self.ended.add(task)
+        elif isinstance(status, IDLE):
+            if task.id in self._ticks:
+                self.ticked.add(task)
+            elif self._named is not None and task.id not in self._named:
+                self.unnamed.add(task)
+        elif isinstance(status, Blocked):
+            self._doom(task, status.by)
+        elif isinstance(status, ROOTS):
+            self._doom(task, (task.id,))
+
+    def _doom(self, source: Task, by: tuple[TaskId, ...]) -> None:
+        """Whatever is downstream of `source` and waits for a dependency is to be blocked."""
+        todo = [source]
+        while todo:
+            for dependant in self._state.dependants(todo.pop()):
+                if isinstance(dependant.status, Pending) and dependant.index not in self._causes:
+                    self._causes[dependant.index] = by
+                    self.doomed.add(dependant)
+                    todo.append(dependant)

@@ -1,0 +1,139 @@
+"""Events to journal payloads and back. The envelope carries `task` and `attempt`, the payload all other fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from bus.wire import AttemptId, Record, TaskId, WireError, exit_from_json, to_json
+from conductor.core.events import (
+    AttemptAdopted,
+    AttemptEnded,
+    ControlReceived,
+    Event,
+    LaunchFailed,
+    ProgressReceived,
+    ReportReceived,
+    ResultReceived,
+    RetryScheduled,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    StopDecided,
+    TaskBlocked,
+    TaskCompleted,
+    TaskFailed,
+    TaskSkipped,
+    TimerFired,
+    WorkerDispatched,
+    WorkerGone,
+)
+from conductor.core.task import Plan, RunOptions
+
+Encoded = tuple[str, TaskId | None, AttemptId | None, dict[str, Any]]
+"""(type, task, attempt, payload)."""
+
+EVENTS: Mapping[str, type[Event]] = {
+    event.TYPE: event
+    for event in (
+        RunStarted,
+        RunResumed,
+        ResultReceived,
+        ReportReceived,
+        ProgressReceived,
+        WorkerGone,
+        LaunchFailed,
+        AttemptAdopted,
+        TimerFired,
+        ControlReceived,
+        WorkerDispatched,
+        StopDecided,
+        AttemptEnded,
+        RetryScheduled,
+        TaskCompleted,
+        TaskFailed,
+        TaskBlocked,
+        TaskSkipped,
+        RunEnded,
+    )
+}
+"""All types that the machine knows, by their word in the journal."""
+
+_ENVELOPE = ("task", "attempt")
+_INLINE: Mapping[type[Event], str] = {ResultReceived: "exit", ReportReceived: "report"}
+"""Events whose payload is what the worker handed in, as it is, and the field that holds it."""
+
+_PAYLOAD = {
+    event: tuple(f.name for f in fields(event) if f.name not in (*_ENVELOPE, "plan")) for event in EVENTS.values()
+}
+_REQUIRED = {
+    event: tuple(f.name for f in fields(event) if f.name in _PAYLOAD[event] and f.default is MISSING)
+    for event in EVENTS.values()
+}
+_OPTIONS = RunOptions.__dataclass_fields__
+_TUPLES = frozenset({"files_modified", "unblocks", "blocked_by", "command", "only", "ticked_done"})
+"""Fields that are tuples here and arrays in JSON."""
+
+
+def encode(event: Event) -> Encoded:
+    """Return type, task, attempt and payload. The payload is JSON data that may share containers with the event."""
+    kind = type(event)
+    inline = _INLINE.get(kind)
+    if inline is None:
+        payload = {name: getattr(event, name) for name in _PAYLOAD[kind]}
+        if isinstance(event, (RunStarted, RunResumed)):
+            payload["options"] = {name: _plain(getattr(event.options, name)) for name in _OPTIONS}
+        else:
+            payload = {name: _plain(value) for name, value in payload.items()}
+    elif isinstance(event, ResultReceived):
+        payload = to_json(event.exit)
+    else:
+        payload = dict(getattr(event, inline))
+    return event.TYPE, getattr(event, "task", None), getattr(event, "attempt", None), payload
+
+
+def decode(record: Record, plan_of: Callable[[str], Plan]) -> Event | None:
+    """Rebuild the event of a journal line; None for a type that the machine does not know.
+
+    `plan_of` finds a plan by its hash. Unknown fields are ignored (a newer minor format may have them). Raises
+    WireError where a field is missing or cannot be what it should be.
+    """
+    kind = EVENTS.get(record.type)
+    if kind is None:
+        return None
+    try:
+        return _build(kind, record, plan_of)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise WireError(f"record {record.seq} is no {record.type}: {error!r}") from error
+
+
+def _build(kind: type[Event], record: Record, plan_of: Callable[[str], Plan]) -> Event:
+    payload = record.payload
+    values: dict[str, Any] = {name: getattr(record, name) for name in _ENVELOPE if name in kind.__dataclass_fields__}
+    if kind is ResultReceived:
+        values["exit"] = exit_from_json(payload)
+    elif kind is ReportReceived:
+        values["report"] = payload
+    elif kind is ProgressReceived:  # what a worker hands in may lack either
+        values |= {"pct": payload.get("pct"), "text": payload.get("text") or ""}
+    else:
+        values |= {name: payload[name] for name in _REQUIRED[kind]}
+        values |= {name: payload[name] for name in _PAYLOAD[kind] if name in payload}
+        values |= {name: tuple(values[name]) for name in _TUPLES & values.keys()}
+    if "options" in values:
+        values["options"] = _options(values["options"])
+    if kind is RunStarted:
+        values["plan"] = plan_of(values["plan_sha"])
+    return kind(**values)
+
+
+def _options(data: Mapping[str, Any]) -> RunOptions:
+    known = {name: value for name, value in data.items() if name in _OPTIONS}
+    for name in _TUPLES & known.keys():
+        known[name] = None if known[name] is None else tuple(known[name])
+    return RunOptions(**known)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

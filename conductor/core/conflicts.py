@@ -1,0 +1,213 @@
+"""Which tasks must not run side by side: overlapping files and common resources, found through an index.
+
+Every distinct pattern and resource of a plan is one *key*; which keys overlap is a fixed fact of the plan, looked up in
+a tree of path segments and remembered. Two tasks conflict if they claim overlapping keys and at least one exclusively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bus.wire import TaskId
+from conductor.core import graph, patterns
+from conductor.core.patterns import Segments
+from conductor.core.task import Plan, TaskSpec
+
+MAX_PAIRS = 10_000
+"""Pairs that `pairs` lists at most: enough for every reader; a plan of one shared file has millions."""
+
+_BLOCK = 4096
+"""Tasks whose ancestry is followed in one walk over the graph, as bits of one integer."""
+
+Claim = tuple[int, bool]
+"""(key, whether exclusively)."""
+
+
+def overlap(a: str, b: str) -> bool:
+    """Tell whether two file patterns have a path in common. Example: `src/*` and `src/api/x.py` do."""
+    return patterns.overlap(patterns.split(a), patterns.split(b))
+
+
+@dataclass(slots=True)
+class _Node:
+    """A place in the tree of patterns: the literal segments down to here."""
+
+    children: dict[str, _Node] = field(default_factory=dict)
+    end: int | None = None
+    """Key of the pattern that ends here."""
+    wild: list[int] = field(default_factory=list)
+    """Keys of patterns that go on from here with a wildcard."""
+
+
+class Keys:
+    """The keys of a plan: who claims which, and which overlap."""
+
+    def __init__(self, plan: Plan, *, files: bool = True) -> None:
+        """Index the claims. `files=False` leaves the files out: then only resources exclude each other."""
+        self._root = _Node()
+        self._names: list[str] = []
+        self._segments: list[Segments | None] = []
+        self._ids: dict[Segments | str, int] = {}
+        self._neighbours: dict[int, tuple[int, ...]] = {}
+        self.claims: list[tuple[Claim, ...]] = [self._claims_of(task, files) for task in plan.tasks]
+        """The claims of each task, by place in the plan."""
+
+    def name(self, key: int) -> str:
+        """Return the pattern as first written, or the resource."""
+        return self._names[key]
+
+    def neighbours(self, key: int) -> tuple[int, ...]:
+        """Return the keys that overlap `key`, itself among them, ascending."""
+        found = self._neighbours.get(key)
+        if found is None:
+            segments = self._segments[key]
+            near = [key] if segments is None else [other for other in self._near(segments) if self._meet(key, other)]
+            found = self._neighbours[key] = tuple(sorted(near))
+        return found
+
+    def shared(self, a: int, b: int) -> tuple[str, str] | None:
+        """Return over what the tasks `a` and `b` conflict: (`conflict` or `resource`, its name); None where they do
+        not."""
+        theirs = dict(self.claims[b])
+        for key, exclusive in self.claims[a]:
+            for other in self.neighbours(key) if theirs else ():
+                if other in theirs and (exclusive or theirs[other]):
+                    kind = "resource" if self._segments[key] is None else "conflict"
+                    return kind, self._more_exact(key, other)
+        return None
+
+    def _more_exact(self, key: int, other: int) -> str:
+        """Of two overlapping patterns, name the one without wildcards."""
+        a, b = self._names[key], self._names[other]
+        return b if any(map(patterns.is_wild, a.split("/"))) else a
+
+    def _claims_of(self, task: TaskSpec, files: bool) -> tuple[Claim, ...]:
+        claims: dict[int, bool] = {}
+        if files:
+            for pattern in task.reads:
+                claims[self._file(pattern)] = False
+            for pattern in task.files:
+                claims[self._file(pattern)] = True
+        for resource in task.resources:
+            claims[self._key(f"resource {resource}", resource, None)] = True
+        return tuple(claims.items())
+
+    def _key(self, identity: Segments | str, name: str, segments: Segments | None) -> int:
+        key = self._ids.setdefault(identity, len(self._names))
+        if key == len(self._names):
+            self._names.append(name)
+            self._segments.append(segments)
+        return key
+
+    def _file(self, pattern: str) -> int:
+        segments = patterns.split(pattern)
+        known = len(self._names)
+        key = self._key(segments, pattern, segments)
+        if key == known:
+            self._insert(segments, key)
+        return key
+
+    def _insert(self, segments: Segments, key: int) -> None:
+        node = self._root
+        for segment in segments:
+            if patterns.is_wild(segment):
+                node.wild.append(key)
+                return
+            node = node.children.setdefault(segment, _Node())
+        node.end = key
+
+    def _meet(self, a: int, b: int) -> bool:
+        left, right = self._segments[a], self._segments[b]
+        return left is not None and right is not None and patterns.overlap(left, right)
+
+    def _near(self, segments: Segments) -> Iterator[int]:
+        """Yield the keys that may overlap: those on the literal way down, and all below its end."""
+        node = self._root
+        for segment in segments:
+            if patterns.is_wild(segment):
+                break
+            yield from _at(node)
+            child = node.children.get(segment)
+            if child is None:
+                return
+            node = child
+        below = [node]
+        for place in below:  # grows while it is walked
+            yield from _at(place)
+            below += place.children.values()
+
+
+def _at(node: _Node) -> Iterator[int]:
+    if node.end is not None:
+        yield node.end
+    yield from node.wild
+
+
+def pairs(plan: Plan, limit: int = MAX_PAIRS) -> list[tuple[TaskId, TaskId, str]]:
+    """Return (task, task, file or resource) for the tasks that conflict and that `depends_on` leaves unordered.
+
+    In plan order, each pair once with its first key; no more than `limit`.
+    """
+    keys = Keys(plan)
+    holders: dict[int, list[tuple[int, bool]]] = {}
+    for index, claims in enumerate(keys.claims):
+        for key, exclusive in claims:
+            holders.setdefault(key, []).append((index, exclusive))
+    suspects = [index for index, claims in enumerate(keys.claims) if _may_conflict(keys, holders, claims)]
+    found: list[tuple[int, int]] = []
+    order = graph.build(plan.tasks)
+    for start in range(0, len(suspects), _BLOCK):
+        block = suspects[start : start + _BLOCK]
+        for pair in _unordered(keys, block, suspects, _related(order, block)):
+            if len(found) == limit:
+                break
+            found.append(pair)
+    tasks = plan.tasks
+    named = ((a, b, keys.shared(a, b)) for a, b in sorted(found))
+    return [(tasks[a].id, tasks[b].id, on[1]) for a, b, on in named if on is not None]
+
+
+def _may_conflict(keys: Keys, holders: dict[int, list[tuple[int, bool]]], claims: tuple[Claim, ...]) -> bool:
+    return any(
+        sum(len(holders[other]) for other in keys.neighbours(key)) > 1  # somebody besides the task itself
+        for key, _ in claims
+    )
+
+
+def _related(order: graph.Graph, block: list[int]) -> list[int]:
+    """Return for each task the members of `block` (as bits) that come before or after it by dependencies."""
+    own = [0] * len(order.dependencies)
+    for bit, index in enumerate(block):
+        own[index] = 1 << bit
+    before, after = own[:], own[:]
+    for index in order.order:
+        for dependency in order.dependencies[index]:
+            before[index] |= before[dependency]
+    for index in reversed(order.order):
+        for dependant in order.dependants[index]:
+            after[index] |= after[dependant]
+    return [one | other for one, other in zip(before, after, strict=True)]
+
+
+def _unordered(keys: Keys, block: list[int], suspects: list[int], related: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield (a, b) with a in `block` and b behind it in the plan: in conflict, and not related."""
+    claimed: dict[int, int] = {}
+    written: dict[int, int] = {}
+    for bit, index in enumerate(block):
+        for key, exclusive in keys.claims[index]:
+            claimed[key] = claimed.get(key, 0) | 1 << bit
+            if exclusive:
+                written[key] = written.get(key, 0) | 1 << bit
+    for index in suspects:
+        rivals = 0
+        for key, exclusive in keys.claims[index]:
+            held = claimed if exclusive else written
+            for other in keys.neighbours(key):
+                rivals |= held.get(other, 0)
+        rivals &= ~related[index]
+        while rivals:
+            lowest = rivals & -rivals
+            rivals ^= lowest
+            if (rival := block[lowest.bit_length() - 1]) < index:
+                yield rival, index

@@ -1,0 +1,154 @@
+"""The next decision that is due: read from the state, taken one at a time, in a fixed order.
+
+First what is over is judged and settled, then tasks get their ends, then running ones their stops, then new ones start;
+when nothing of that is left and nothing runs, the round ends.
+"""
+
+from __future__ import annotations
+
+from bus.layout import attempt_id
+from bus.wire import ExitRecord
+from conductor.core import policy
+from conductor.core.agenda import Agenda
+from conductor.core.apply import STOPPED
+from conductor.core.events import (
+    AttemptEnded,
+    Decision,
+    RetryScheduled,
+    RunEnded,
+    StopDecided,
+    TaskBlocked,
+    TaskCompleted,
+    TaskFailed,
+    TaskSkipped,
+    WorkerDispatched,
+)
+from conductor.core.state import Run, State, Task
+from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Pending, Ready, Skipped
+from conductor.core.transitions import Phase
+from conductor.core.words import counts
+
+NOT_NAMED = "not named by --only"
+
+
+def next_decision(state: State, agenda: Agenda) -> Decision | None:
+    """Return the decision that is due first; None where there is none."""
+    run = state.run
+    if run is None or run.phase is Phase.ENDED:
+        return None
+    if task := agenda.exited.first(state):
+        return _judge(task, run)
+    if task := agenda.ended.first(state):
+        return _settle(state, task, run)
+    if task := agenda.ticked.first(state):
+        return _complete(state, task)
+    if task := agenda.doomed.first(state):
+        return _block(state, agenda, task)
+    if task := agenda.unnamed.first(state):
+        return TaskSkipped(task.id, task.id, NOT_NAMED)
+    if task := agenda.to_stop():
+        return _stop(task)
+    if (
+        run.phase is Phase.RUNNING
+        and run.gave_up is None
+        and not state.reconciling
+        and (task := agenda.schedule.next())
+    ):
+        return _dispatch(task, run)
+    return _end(state, agenda, run)
+
+
+def _judge(task: Task, run: Run) -> AttemptEnded:
+    status = task.status
+    assert isinstance(status, Exited)
+    leftovers = task.spec.leftovers or run.options.leftovers
+    outcome = status.outcome
+    verdict = policy.judge(outcome, status.stopping, fail_on_leftovers=leftovers == "fail")
+    exit = outcome if isinstance(outcome, ExitRecord) else None
+    return AttemptEnded(
+        task=task.id,
+        attempt=status.attempt,
+        number=status.number,
+        error_class=verdict.error_class,
+        message=verdict.message,
+        started=verdict.started,
+        counted=verdict.error_class is not None and verdict.counted,
+        exit=exit.command if exit else None,
+        evidence=policy.evidence(outcome),
+        seconds=exit.seconds if exit else None,
+    )
+
+
+def _settle(state: State, task: Task, run: Run) -> Decision:
+    """Give an ended attempt its consequence."""
+    ended = task.status
+    assert isinstance(ended, Ended)
+    if ended.error_class is None:
+        return _complete(state, task)
+    if not policy.may_retry(task.spec, run.options, ended, task.used, task.uncounted):
+        return TaskFailed(task.id, ended.attempt, task.id, ended.message, ended.error_class)
+    if run.gave_up:
+        return TaskSkipped(task.id, task.id, run.gave_up)
+    failures = task.used + sum(task.uncounted.values())
+    number = task.number + 1
+    delay = policy.delay(run.options, run.id, task.id, number, failures)
+    return RetryScheduled(task.id, number, delay, ended.error_class)
+
+
+def _complete(state: State, task: Task) -> TaskCompleted:
+    attempt = task.status.attempt if isinstance(task.status, Ended) else None
+    report = (task.report or {}) if attempt else {}
+    return TaskCompleted(
+        task=task.id,
+        attempt=attempt,
+        task_id=task.id,
+        commit_sha=report.get("commit"),
+        files_modified=tuple(report.get("files") or ()),
+        unblocks=tuple(
+            other.id for other in state.dependants(task) if other.open == 1 and isinstance(other.status, Pending)
+        ),
+    )
+
+
+def _block(state: State, agenda: Agenda, task: Task) -> TaskBlocked:
+    by = agenda.causes(task)
+    return TaskBlocked(task.id, task.id, by, "; ".join(because_of(state.tasks[cause]) for cause in by))
+
+
+def because_of(cause: Task) -> str:
+    """Say that a failed or cancelled task is what others wait for: `needs 1.2, which failed (exit 1)`."""
+    if isinstance(cause.status, Failed):
+        return f"needs {cause.id}, which failed ({policy.brief(cause.status.message)})"
+    return f"needs {cause.id}, which was cancelled"
+
+
+def _stop(task: Task) -> StopDecided:
+    assert task.attempt is not None
+    return StopDecided(task.id, task.attempt, STOPPED)
+
+
+def _dispatch(task: Task, run: Run) -> WorkerDispatched:
+    number = task.number + 1
+    nonce = policy.nonce(run.options, run.id, task.id, number)
+    return WorkerDispatched(task.id, attempt_id(task.id, number, nonce), number, nonce)
+
+
+def _end(state: State, agenda: Agenda, run: Run) -> Decision | None:
+    """End the round if nothing can run any more; before that, give the tasks that never started their end."""
+    can_start = state.tally[Ready] + state.tally[Backoff] > 0 and run.phase is Phase.RUNNING and not run.gave_up
+    if state.running or can_start:
+        return None
+    if task := agenda.leftover():
+        if run.phase is Phase.DRAINING and not run.gave_up:
+            return RunEnded("stopped", STOPPED, counts(state))
+        return TaskSkipped(task.id, task.id, run.gave_up or _skipped_dependency(state, task))
+    done = state.tally[Done] + sum(
+        1 for task in state.order if isinstance(task.status, Skipped) and task.status.reason == NOT_NAMED
+    )
+    return RunEnded("done" if done == len(state.order) else "failed", run.gave_up, counts(state))
+
+
+def _skipped_dependency(state: State, task: Task) -> str:
+    """Say which dependency will not be done in this round although it neither failed nor was cancelled."""
+    missing = next(other for other in state.dependencies(task) if not isinstance(other.status, Done))
+    return f"needs {missing.id}, which was skipped"

@@ -1,0 +1,187 @@
+"""Judging an attempt, and whether another one follows. Pure functions of what was seen; every draw is from a seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bus.wire import ExitRecord, JsonObject, TaskId
+from conductor.core.task import Backoff, Ended, NotLaunched, Outcome, RunOptions, TaskSpec, Vanished
+
+UNCOUNTED_CEILING = 5
+"""How often an attempt of a task may end for each reason that uses up no retry, per round."""
+
+MAX_MESSAGE = 300
+"""Longest error message in characters."""
+
+SHORTAGES = (
+    "EAGAIN",
+    "ENOMEM",
+    "EMFILE",
+    "ENFILE",
+    "ETXTBSY",
+    "Resource temporarily unavailable",
+    "Cannot allocate memory",
+    "Too many open files",
+    "Text file busy",
+)
+"""What a spawn that may work a moment later says: by name or in the words of the C library."""
+
+_OVERRIDING = ("cancelled", "stale_token")
+"""Reasons of a stop that win over whatever the attempt achieved."""
+
+_SIGNALS = {1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 6: "ABRT", 8: "FPE", 9: "KILL", 11: "SEGV", 13: "PIPE", 15: "TERM"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an attempt came to. `error_class` None is success."""
+
+    error_class: str | None
+    message: str = ""
+    started: bool = True
+    counted: bool = True
+    """Whether the end is the task's own fault. A counted end without a start is one that no other attempt mends."""
+
+
+def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = False) -> Verdict:
+    """Judge an attempt that is over.
+
+    `stopping` is the reason of a journaled STOP. A command that ended by itself is judged as if it had not been told
+    to stop, so that finished work counts; only the reasons in `_OVERRIDING` win over it.
+    """
+    match outcome:
+        case NotLaunched(error):
+            verdict = Verdict("spawn", _text("could not be launched", error), started=False, counted=False)
+        case Vanished(started, detail):
+            verdict = Verdict("lost", _text("lost" if started else "never started", detail), started, counted=started)
+        case ExitRecord(started=False):
+            verdict = _judge_unstarted(outcome)
+        case ExitRecord(ended_by="timeout"):
+            verdict = Verdict("timeout", "timed out")
+        case ExitRecord(ended_by="stop") if stopping is None:  # somebody else's TERM to the worker
+            verdict = Verdict("signal", "stopped by a signal that did not come from the conductor")
+        case ExitRecord():
+            verdict = _judge_exit(outcome, fail_on_leftovers)
+    if stopping is None or (_ended_by_itself(outcome) and stopping not in _OVERRIDING):
+        return verdict
+    return Verdict(stopping, _text("stopped", stopping), verdict.started, counted=stopping not in UNCOUNTED)
+
+
+UNCOUNTED = frozenset(
+    {"stopped", "cancelled", "reboot", "deadlock_victim", "stale_token"}
+    | {"rate_limit", "quota", "auth", "billing", "overloaded"}
+)
+"""Classes that are not the task's own fault."""
+
+
+def _ended_by_itself(outcome: Outcome) -> bool:
+    return isinstance(outcome, ExitRecord) and outcome.started and outcome.ended_by == "self"
+
+
+def _judge_unstarted(exit: ExitRecord) -> Verdict:
+    why = exit.why or "no reason given"
+    spawn, _, reason = why.partition(":")
+    if spawn == "spawn" and not any(shortage in reason for shortage in SHORTAGES):
+        return Verdict("spawn", _text("could not be started", reason.strip()), started=False)
+    return Verdict("spawn", _text("never started", why), started=False, counted=False)
+
+
+def _judge_exit(exit: ExitRecord, fail_on_leftovers: bool) -> Verdict:
+    command = exit.command or {}
+    report = exit.report or {}
+    said = str(report.get("message") or "") if report.get("verb") == "fail" else ""
+    if command.get("signal"):
+        return Verdict("signal", _text(f"killed by {_signal(command['signal'])}", said or _last_line(exit.tail)))
+    if command.get("code") != 0:
+        return Verdict("exit", _text(f"exit {command.get('code')}", said or _last_line(exit.tail)))
+    if report.get("verb") == "fail":
+        return Verdict("reported", _text("reported failure", said))
+    for check in exit.verify:
+        if not _passed(check):
+            how = _signal(check["signal"]) if check.get("signal") else f"exit {check.get('code')}"
+            return Verdict("verify", _text("verify failed", f"{' '.join(check.get('argv', ()))} ({how})"))
+    if missing := [str(output.get("path")) for output in exit.outputs if not output.get("exists")]:
+        return Verdict("verify", _text("output missing", ", ".join(missing)))
+    if fail_on_leftovers and (left := [*exit.leftovers.get("killed", ()), *exit.leftovers.get("kept", ())]):
+        return Verdict("verify", _text("processes left behind", ", ".join(str(p.get("name")) for p in left)))
+    return Verdict(None)
+
+
+def evidence(outcome: Outcome) -> dict[str, bool | None]:
+    """Tell which evidence of success held: True it did, False it did not, None it was not asked for or is not there."""
+    if not isinstance(outcome, ExitRecord) or not outcome.started:
+        return {"exit_status": None, "report": None, "verify": None, "outputs": None}
+    command, verb = outcome.command or {}, (outcome.report or {}).get("verb")
+    return {
+        "exit_status": outcome.ended_by == "self" and command.get("code") == 0,
+        "report": None if verb is None else verb == "complete",
+        "verify": all(map(_passed, outcome.verify)) if outcome.verify else None,
+        "outputs": all(output.get("exists") for output in outcome.outputs) if outcome.outputs else None,
+    }
+
+
+def brief(message: str) -> str:
+    """Return the short form of an error message: `exit 1` of `exit 1: no such file`."""
+    return message.partition(": ")[0]
+
+
+def _passed(check: JsonObject) -> bool:
+    return check.get("code") == 0 and not check.get("signal")
+
+
+def _signal(number: int) -> str:
+    return f"signal {number} ({_SIGNALS[number]})" if number in _SIGNALS else f"signal {number}"
+
+
+def _last_line(tail: str) -> str:
+    lines = tail.split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _text(what: str, detail: str) -> str:
+    text = f"{what}: {detail}" if detail else what
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+
+
+# --- retries --------------------------------------------------------------------------------------------------------
+
+
+def may_retry(spec: TaskSpec, options: RunOptions, ended: Ended, used: int, uncounted: Mapping[str, int]) -> bool:
+    """Tell whether a failed attempt is followed by another. `used` and `uncounted` include this one.
+
+    A counted end that never started (the command does not exist) is not worth another attempt.
+    """
+    if not ended.counted:
+        return max(uncounted.values(), default=0) <= UNCOUNTED_CEILING
+    return ended.error_class != "spawn" and used <= allowed(spec, options)
+
+
+def allowed(spec: TaskSpec, options: RunOptions) -> int:
+    """Return how many retries a task has."""
+    return options.retries if spec.retries is None else spec.retries
+
+
+def delay(options: RunOptions, run: str, task: TaskId, number: int, failures: int) -> float:
+    """Return the seconds before attempt `number`, the `failures`-th end behind us: drawn from [0, limit], the limit
+    doubling with each failure up to `retry_delay_max`."""
+    limit = options.retry_delay * 2.0 ** min(failures - 1, 64)
+    share = int(_draw("delay", options.seed, run, task, number)[:13], 16) / 16**13
+    return round(min(limit, options.retry_delay_max) * share, 3)
+
+
+def remaining(backoff: Backoff, now: float) -> float:
+    """Return the seconds left of a back-off; all of them where the clock began anew since (a reboot)."""
+    passed = now - backoff.since
+    return max(0.0, backoff.delay - passed) if passed >= 0 else backoff.delay
+
+
+def nonce(options: RunOptions, run: str, task: TaskId, number: int) -> str:
+    """Return the 8 hex digits that make an attempt's id unguessable by other attempts and unique over rounds."""
+    return _draw("nonce", options.seed, run, task, number)[:8]
+
+
+def _draw(*what: Any) -> str:
+    return hashlib.blake2b("\0".join(map(str, what)).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,162 @@
+"""All that the machine knows. It changes in `conductor.core.apply` alone, by events of the journal alone.
+
+Everything here follows from the journal, so that replay(journal) == state, compared by `digest`. What can be computed
+from it (what is due, which task is next) lives in `agenda` and `schedule` and is thrown away at will.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from bus.wire import AttemptId, TaskId, dumps
+from conductor.core import graph
+from conductor.core.events import AttemptEnded
+from conductor.core.graph import Graph
+from conductor.core.task import Backoff, Ended, Exited, Pending, Plan, Running, RunOptions, Status, TaskSpec
+from conductor.core.transitions import STATUSES, Phase, StatusType
+
+MAX_STORY = 24
+"""Events that a task's story keeps."""
+
+ALIVE: tuple[StatusType, ...] = (Running, Exited)
+"""Statuses that hold a slot."""
+
+UNFINISHED: tuple[StatusType, ...] = (Pending, *ALIVE, Ended, Backoff)
+
+
+@dataclass(slots=True)
+class Task:
+    """One task of the plan and what became of it."""
+
+    spec: TaskSpec
+    open: int
+    """Dependencies that are not done."""
+    status: Status = field(default_factory=Pending)
+    attempt: AttemptId | None = None
+    """The newest attempt, whether alive or not. Events of any other are late."""
+    number: int = 0
+    """Of the newest attempt; never used twice, also not in later rounds."""
+    started: int = 0
+    """Ended attempts whose command was exec'ed, in all rounds."""
+    used: int = 0
+    """Retries used up in this round: counted ends."""
+    uncounted: dict[str, int] = field(default_factory=dict)
+    """Ends in this round that use up no retry, by kind; each kind has a ceiling."""
+    last: AttemptEnded | None = None
+    """The newest verdict."""
+    report: Mapping[str, Any] | None = None
+    """What the newest attempt said of itself by `bus complete|fail`."""
+    progress: tuple[float | None, str] | None = None
+    usage: Mapping[str, Any] | None = None
+    commit: str | None = None
+    started_at: float | None = None
+    """Wall clock at the dispatch of the newest attempt; for people."""
+    ended_at: float | None = None
+    """Wall clock at the newest verdict or the task's final event; for people."""
+    story: tuple[str, ...] = ()
+    """The last events that concerned the task, oldest first."""
+
+    @property
+    def id(self) -> TaskId:
+        """The task's id."""
+        return self.spec.id
+
+    @property
+    def index(self) -> int:
+        """The task's place in the plan."""
+        return self.spec.index
+
+
+@dataclass(slots=True)
+class Run:
+    """The round that is going on, or was the last."""
+
+    id: str
+    plan_sha: str
+    project: str
+    options: RunOptions
+    started_at: float
+    """Wall clock; for people."""
+    phase: Phase = Phase.RUNNING
+    resumed: int = 0
+    """How often a conductor took the round over."""
+    stopping: bool = False
+    """Whether running attempts are to be stopped (while draining)."""
+    stopped_by: str | None = None
+    """Who asked for the end: `signal:TERM`, `operator:<user>`."""
+    gave_up: str | None = None
+    """Why nothing new starts although nobody asked for an end: `fail_fast`."""
+    end: str | None = None
+    """done | failed | stopped | escalated, once ended."""
+    reason: str | None = None
+    ended_at: float | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """Everything. Tasks are in plan order."""
+
+    plan: Plan = field(default_factory=lambda: Plan(()))
+    run: Run | None = None
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    running: dict[TaskId, None] = field(default_factory=dict)
+    """Tasks whose attempt holds a slot, in order of dispatch."""
+    reconciling: dict[TaskId, None] = field(default_factory=dict)
+    """Tasks whose running attempt a new conductor has not found again yet; nothing starts before it has."""
+    retired: dict[TaskId, int] = field(default_factory=dict)
+    """Last attempt numbers of tasks that a later plan left out."""
+    ignored: dict[str, int] = field(default_factory=dict)
+    """Late and repeated events, counted by type."""
+    tally: dict[StatusType, int] = field(default_factory=lambda: dict.fromkeys(STATUSES, 0))
+    """Number of tasks in each status."""
+    graph: Graph = field(default_factory=lambda: graph.build(()))
+    """Follows from `plan`."""
+    order: list[Task] = field(default_factory=list)
+    """The tasks by place in the plan."""
+
+    @property
+    def phase(self) -> Phase:
+        """Where the run stands."""
+        return self.run.phase if self.run else Phase.NEVER
+
+    def reconciling_attempts(self) -> list[tuple[TaskId, AttemptId]]:
+        """Return the attempts that a new conductor must find first: adopted, with a result, gone, or never launched."""
+        found = ((task, self.tasks[task].status) for task in self.reconciling)
+        return [(task, status.attempt) for task, status in found if isinstance(status, Running)]
+
+    def dependencies(self, task: Task) -> Iterator[Task]:
+        """Yield the direct dependencies."""
+        return (self.order[index] for index in self.graph.dependencies[task.index])
+
+    def dependants(self, task: Task) -> Iterator[Task]:
+        """Yield the tasks that depend directly on this one, in plan order."""
+        return (self.order[index] for index in self.graph.dependants[task.index])
+
+
+def digest(state: State) -> str:
+    """Return the SHA-256 of everything that follows from the journal."""
+    hashed = hashlib.sha256()
+    head = (state.run, list(state.running), list(state.reconciling), state.retired, state.ignored)
+    hashed.update(dumps(_plain(head)).encode())
+    for task in state.order:
+        values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]
+        hashed.update(dumps(_plain(values)).encode())
+    return hashed.hexdigest()
+
+
+_TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name != "spec")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Phase):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in sorted(value.items())}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

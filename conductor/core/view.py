@@ -1,0 +1,243 @@
+"""What people and scripts see of a run: one frozen picture of the state, in plan order, in the words of `cli.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bus.wire import AttemptId, TaskId
+from conductor.core.conflicts import Keys
+from conductor.core.graph import ranks
+from conductor.core.policy import remaining
+from conductor.core.schedule import Claims, room_of
+from conductor.core.state import State, Task
+from conductor.core.task import (
+    Backoff,
+    Blocked,
+    Cancelled,
+    Done,
+    Exited,
+    Failed,
+    Ready,
+    Running,
+    RunOptions,
+    Skipped,
+)
+from conductor.core.words import WORD_OF, WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorView:
+    """Why a task, or its newest attempt, did not succeed."""
+
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitView:
+    """Something with a name that a task waits for."""
+
+    kind: str
+    """conflict | resource | group | backoff."""
+    what: str
+    """The file, resource or group; the number of the attempt to come."""
+    holder: TaskId | None = None
+    """The task in the way."""
+    until: float | None = None
+    """Wall clock; None where nobody can say."""
+    seconds: float | None = None
+    """What is left of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task."""
+
+    id: TaskId
+    name: str
+    status: str
+    """pending | ready | waiting | running | done | failed | blocked | skipped | cancelled."""
+    attempts: int
+    """Started ones, in all rounds; the running one counts."""
+    worker: AttemptId | None
+    """The attempt that holds a slot now."""
+    attempt: AttemptId | None
+    """The newest attempt."""
+    number: int
+    """Of the newest attempt, started or not; 0 before the first."""
+    started_at: float | None
+    """Wall clock at the dispatch of the newest attempt."""
+    ended_at: float | None
+    exit: Mapping[str, Any] | None
+    """`{"code", "signal"}` of the newest ended attempt."""
+    error: ErrorView | None
+    blocked_by: tuple[TaskId, ...]
+    """All failed and cancelled tasks upstream, in plan order."""
+    waits_for: tuple[WaitView, ...]
+    reason: str | None
+    """Why it was skipped, or by whom cancelled."""
+    progress_pct: float | None
+    progress_text: str
+    usage: Mapping[str, Any] | None
+    commit: str | None
+    evidence: Mapping[str, Any] | None
+    seconds: float | None
+    """How long the command of the newest ended attempt ran."""
+    stopping: str | None
+    """Reason of the stop that is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run and its tasks."""
+
+    id: str | None
+    state: str
+    """never_run | running | draining | done | failed | stopped | escalated. Whether it was interrupted (no conductor,
+    no end) is not in the journal."""
+    reason: str | None
+    started_at: float | None
+    ended_at: float | None
+    plan_sha: str | None
+    project: str | None
+    options: RunOptions | None
+    stopped_by: str | None
+    counts: Mapping[str, int]
+    tasks: tuple[TaskView, ...]
+    ignored: Mapping[str, int]
+    """Late and repeated events, by type."""
+
+
+def run_view(state: State, now: float) -> RunView:
+    """Return the picture of a state at journal time `now`."""
+    run = state.run
+    causes = blocked_by(state)
+    waits = waits_for(state, now)
+    tasks = tuple(_task(task, causes.get(task.id, ()), waits.get(task.id, ())) for task in state.order)
+    counts = dict.fromkeys(WORDS, 0)
+    for task in tasks:
+        counts[task.status] += 1
+    return RunView(
+        id=run.id if run else None,
+        state=(run.end if run and run.end else state.phase.value),
+        reason=run.reason if run else None,
+        started_at=run.started_at if run else None,
+        ended_at=run.ended_at if run else None,
+        plan_sha=run.plan_sha if run else None,
+        project=run.project if run else None,
+        options=run.options if run else None,
+        stopped_by=run.stopped_by if run else None,
+        counts=counts,
+        tasks=tasks,
+        ignored=dict(state.ignored),
+    )
+
+
+def _task(task: Task, causes: tuple[TaskId, ...], waits: tuple[WaitView, ...]) -> TaskView:
+    status, last = task.status, task.last
+    alive = isinstance(status, (Running, Exited))
+    pct, text = task.progress or (None, "")
+    return TaskView(
+        id=task.id,
+        name=task.spec.name,
+        status="waiting" if waits else WORD_OF[type(status)],
+        attempts=task.started + alive,
+        worker=task.attempt if alive else None,
+        attempt=task.attempt,
+        number=task.number,
+        started_at=task.started_at,
+        ended_at=task.ended_at,
+        exit=None if alive or last is None else last.exit,
+        error=_error(task),
+        blocked_by=causes,
+        waits_for=waits,
+        reason=status.reason if isinstance(status, Skipped) else status.who if isinstance(status, Cancelled) else None,
+        progress_pct=pct,
+        progress_text=text,
+        usage=task.usage,
+        commit=task.commit,
+        evidence=None if alive or last is None else last.evidence,
+        seconds=None if alive or last is None else last.seconds,
+        stopping=status.stopping if isinstance(status, (Running, Exited)) else None,
+    )
+
+
+def _error(task: Task) -> ErrorView | None:
+    status, last = task.status, task.last
+    if isinstance(status, Failed):
+        return ErrorView(status.error_class, status.message)
+    if isinstance(status, (Running, Exited, Done, Blocked)) or last is None or last.error_class is None:
+        return None
+    return ErrorView(last.error_class, last.message)
+
+
+def blocked_by(state: State) -> dict[TaskId, tuple[TaskId, ...]]:
+    """Return for each blocked task all failed and cancelled tasks upstream of it, in plan order."""
+    causes: list[frozenset[int]] = [frozenset()] * len(state.order)
+    for index in state.graph.order:
+        status = state.order[index].status
+        if isinstance(status, (Failed, Cancelled)):
+            causes[index] = frozenset({index})
+        elif isinstance(status, Blocked):
+            above = {causes[dependency] for dependency in state.graph.dependencies[index]} - {frozenset()}
+            causes[index] = above.pop() if len(above) == 1 else frozenset().union(*above)  # a chain shares one set
+    return {
+        task.id: tuple(state.order[index].id for index in sorted(causes[task.index]))
+        for task in state.order
+        if isinstance(task.status, Blocked)
+    }
+
+
+def waits_for(state: State, now: float) -> dict[TaskId, tuple[WaitView, ...]]:
+    """Return what ready tasks wait for besides a slot, and what is left of back-offs."""
+    if state.run is None:
+        return {}
+    found: dict[TaskId, tuple[WaitView, ...]] = {
+        task.id: (_backoff(task, task.status, now),) for task in state.order if isinstance(task.status, Backoff)
+    }
+    if state.running:
+        found |= _held_up(state, state.run.options)
+    return found
+
+
+def _backoff(task: Task, status: Backoff, now: float) -> WaitView:
+    until = None if task.ended_at is None else task.ended_at + status.delay
+    return WaitView("backoff", f"attempt {task.number + 1}", None, until, remaining(status, now))
+
+
+def _held_up(state: State, options: RunOptions) -> dict[TaskId, tuple[WaitView, ...]]:
+    """Go through the ready tasks in order of priority, as the schedule would with slots for all."""
+    keys = Keys(state.plan, files=options.on_conflict == "serialize")
+    rank_of = ranks(state.plan, state.graph)
+    by_rank = sorted(range(len(rank_of)), key=rank_of.__getitem__)
+    claims = Claims(keys, by_rank)
+    groups: dict[TaskId, list[int]] = {}
+    for number, group in enumerate(state.plan.groups):
+        for id in group.tasks:
+            groups.setdefault(id, []).append(number)
+    room = [room_of(group, options) for group in state.plan.groups]
+    for id in state.running:
+        claims.run(rank_of[state.tasks[id].index])
+        for number in groups.get(id, ()):
+            room[number] -= 1
+    found: dict[TaskId, tuple[WaitView, ...]] = {}
+    for rank, index in enumerate(by_rank):
+        task = state.order[index]
+        if not isinstance(task.status, Ready):
+            continue
+        blocker = claims.blocker(rank)
+        full = next((number for number in groups.get(task.id, ()) if room[number] <= 0), None)
+        if blocker is not None:
+            found[task.id] = (_conflict(state, keys, index, by_rank[blocker]),)
+        elif full is not None:
+            found[task.id] = (WaitView("group", state.plan.groups[full].id),)
+        if task.id in found:
+            claims.wait(rank)
+    return found
+
+
+def _conflict(state: State, keys: Keys, index: int, blocker: int) -> WaitView:
+    kind, name = keys.shared(index, blocker) or ("conflict", "")
+    return WaitView(kind, name, state.order[blocker].id)
