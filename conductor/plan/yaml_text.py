@@ -126,7 +126,7 @@ class _Builder:
             finally:
                 loader.dispose()
         except yaml.YAMLError as error:
-            raise self._syntax_error(error) from None
+            raise self._syntax_error(error, text) from None
         return self._root
 
     def _consume(self, next_event: Any) -> None:
@@ -232,17 +232,22 @@ class _Builder:
         mark = event.start_mark
         return _Place(mark.line + self._first_line, mark.column + self._first_column)
 
-    def _syntax_error(self, error: yaml.YAMLError) -> PlanError:
+    def _syntax_error(self, error: yaml.YAMLError, text: str) -> PlanError:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         context = getattr(error, "context", None)
         message = f"not valid YAML: {context}, {problem}" if context else f"not valid YAML: {problem}"
         place = _Place(mark.line + self._first_line, mark.column + self._first_column) if mark else None
-        return plan_error("plan_yaml", message, place, hint=_hint(problem))
+        return plan_error("plan_yaml", message, place, hint=_hint(problem, _line_at(text, mark.line) if mark else ""))
 
 
-def _hint(problem: str) -> str:
-    if r"'\t'" in problem or "tab" in problem:
+def _line_at(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number] if number < len(lines) else ""
+
+
+def _hint(problem: str, line: str) -> str:
+    if "\t" in line[: len(line) - len(line.lstrip())]:
         return "Indent with spaces; YAML does not allow tabs there."
     if "cannot start any token" in problem:
         return "Put text that begins with a special character in quotes."
