@@ -27,6 +27,7 @@ positive = click.IntRange(min=1)
 
 @click.command()
 @track_argument
+@click.argument("more_tasks", nargs=-1, metavar="")
 @click.option("--command", metavar="TEMPLATE", help="Command of tasks without `run:`, with {task_id} and the like.")
 @click.option("--agent", metavar="NAME", help="Agent of tasks without `run:`.")
 @click.option("--max-workers", type=positive, metavar="N", help="Workers side by side (default 5).")
@@ -81,7 +82,7 @@ def run(
 
 
 def _run(session: Session, place: Track, *, as_json: bool, quiet: bool, watch: bool) -> int:
-    with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place, reader=session.host) as screen:
+    with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place) as screen:
         shown = Shown(session, screen)
         if session.start.first is None:
             screen.note("nothing to do: all tasks are done")
@@ -111,7 +112,7 @@ class Shown:
         self._session = session
         self._screen = screen
         self._fresh: list[Record] = []
-        screen.start(self.look(), session.clock.stamp().mono)
+        screen.start(self.look(), session.start.plan, session.host)
         for note in session.notes:
             screen.note(note)
 
@@ -126,7 +127,7 @@ class Shown:
     def tick(self) -> float | None:
         """Show what is new."""
         fresh, self._fresh = self._fresh, []
-        return self._screen.update(self.look, fresh, self._session.clock.stamp().mono)
+        return self._screen.update(self.look, fresh)
 
     def trouble(self, text: str) -> None:
         """Say what is no record."""

@@ -33,6 +33,7 @@ from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher, LaunchError
 from conductor.runtime.signals import Signals
 from conductor.runtime.timers import Timers
+from conductor.runtime.views import Views
 
 POLL_WATCHED = 5.0
 """Seconds between scans while the watch works; it only saves latency."""
@@ -90,6 +91,7 @@ class Driver:
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher)
         self._inbound = Inbound(ports.host, known_messages)
+        self._views = Views(ports.host)
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
         self._unsettled = False
@@ -107,6 +109,7 @@ class Driver:
                 self._pass(entries)
             else:
                 self._sleep()
+        self._views.write(self._machine.state, self._ports.clock.stamp(), at_once=True)
         self._ports.observer.tick()
 
     def _gather(self) -> list[Entry]:
@@ -155,6 +158,7 @@ class Driver:
         self._inbound.recorded(entries)
         for instruction in effects:
             self._carry_out(instruction)
+        self._views.recorded(records)
         ports.observer.recorded(records)
 
     def _commit(self) -> None:
@@ -208,6 +212,7 @@ class Driver:
     def _sleep(self) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, or the next scan."""
         ports, now = self._ports, self._ports.clock.monotonic()
+        self._views.write(self._machine.state, ports.clock.stamp())
         relaxed = ports.watch_works() and not self._unsettled
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if (tick := ports.observer.tick()) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bus.wire import TaskId
@@ -41,7 +41,7 @@ class Request:
     bus: Path
     flags: Flags
     project: str | None = None
-    environ: Mapping[str, str] = os.environ
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 @dataclass(frozen=True, slots=True)
