@@ -27,7 +27,7 @@ class JsonScreen:
         pass
 
     def start(self, view: RunView, now: float) -> None:
-        """The first line is a record: RUN_STARTED or RUN_RESUMED."""
+        """Print nothing: the first line is a record, RUN_STARTED or RUN_RESUMED."""
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Print the records."""

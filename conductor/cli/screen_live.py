@@ -1,0 +1,153 @@
+"""`run` on a terminal: one line a task and a bar for the whole, redrawn in place.
+
+Calm and cheap: drawn at most four times a second when something happened, else once a second for the clocks. The rows
+keep their places; what `frame` chose is only painted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from bus.contract import Reader
+from bus.wire import Record
+from conductor.cli.escape import one_line
+from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible
+from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
+from conductor.cli.rows import Estimator, rows_of, totals_of
+from conductor.cli.sink import Sink
+from conductor.cli.summary import summary
+from conductor.cli.track import Track
+from conductor.core.view import RunView
+from conductor.runtime.clock import SystemClock
+
+SHORTEST = 0.25
+"""Seconds between two pictures, however much happens."""
+
+CLOCK = 1.0
+"""Seconds between two pictures where only time passes."""
+
+MAX_BAR = 40
+
+
+class LiveScreen:
+    """A picture at the bottom of the terminal; notes stay above it."""
+
+    def __init__(
+        self,
+        stdout: TextIO,
+        track: Track,
+        reader: Reader,
+        console: Console | None = None,
+        wall: Callable[[], float] = lambda: SystemClock().stamp().wall,
+    ) -> None:
+        self._sink = Sink(stdout)
+        self._console = console or Console(file=stdout, markup=False, emoji=False, highlight=False)
+        self._wall = wall
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._track = track
+        self._reader = reader
+        self._estimator = Estimator(reader)
+        self._began = self._drawn = 0.0
+        self._due = False
+        self._size = self._console.size
+
+    def __enter__(self) -> LiveScreen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._guarded(self._live.stop)
+
+    def start(self, view: RunView, now: float) -> None:
+        """Draw the first picture."""
+        self._began = now
+        self._guarded(self._live.start)
+        self._draw(view, now)
+
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
+        """Draw a new picture where it is time for one."""
+        if not self._sink.open:
+            return None
+        self._due = self._due or bool(records)
+        wait = self._drawn + (SHORTEST if self._due else CLOCK) - now
+        if wait > 0:
+            return wait
+        self._draw(view(), now)
+        return CLOCK
+
+    def note(self, text: str) -> None:
+        """Print a line above the picture."""
+        self._guarded(lambda: self._console.print(Text(one_line(text), style="dim")))
+
+    def close(self, view: RunView, exit_code: int) -> None:
+        """Leave the last picture, without its bar, and the summary below it."""
+        rows = rows_of(view, self._wall())
+        self._guarded(lambda: self._live.update(self._tasks(rows, self._console.height - 2), refresh=True))
+        self._guarded(self._live.stop)
+        text = summary(view, self._track, self._reader, colour=not self._console.no_color)
+        self._sink.write(f"\n{text}\n")
+
+    def _draw(self, view: RunView, now: float) -> None:
+        self._drawn, self._due = now, False
+        wall = self._wall()
+        rows = rows_of(view, wall)
+        totals = totals_of(view, now - self._began, self._estimator.left(view, wall))
+        picture = Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals))
+        self._guarded(lambda: self._show(picture))
+
+    def _show(self, picture: Group) -> None:
+        size = self._console.size
+        if size != self._size:
+            # The terminal has wrapped the old picture anew; how many lines it takes now nobody knows. Begin afresh.
+            self._size = size
+            self._console.clear()
+        self._live.update(picture, refresh=True)
+
+    def _tasks(self, rows: Sequence[Row], room: int) -> Group:
+        shown, rest = visible(rows, max(room, 1))
+        lines = []
+        for row, cell in zip(shown, cells(shown, self._console.width - 1), strict=True):
+            style = STATUS_STYLE[row.status]
+            line = Text(no_wrap=True, overflow="crop", end="")
+            line.append(f"{STATUS_GLYPH[row.status]} {cell.status}  ", style=style)
+            line.append(f"{cell.id}  ", style="dim" if row.status in ("pending", "skipped") else "bold")
+            line.append(f"{cell.name}  ", style="dim" if row.status in ("pending", "skipped") else "")
+            line.append(cell.attempt, style="yellow")
+            line.append(cell.elapsed, style="dim" if row.status != "running" else "")
+            line.append(f"  {cell.note}", style="red" if row.status == "failed" else "dim")
+            line.rstrip()
+            lines.append(line)
+        if rest:
+            lines.append(Text(rest_line(rest), style="dim", no_wrap=True, overflow="ellipsis", end=""))
+        return Group(*lines)
+
+    def _bar(self, totals: Totals) -> Text:
+        text = totals_text(totals)
+        width = min(MAX_BAR, max(self._console.width - len(text) - 3, 0))
+        line = Text(no_wrap=True, overflow="ellipsis", end="")
+        if width >= 8:
+            for status, columns in bar(totals.counts, width):
+                style = "bright_black" if status == "pending" else STATUS_STYLE[status]
+                line.append("━" * columns, style=style)
+            line.append("  ")
+        line.append(text)
+        return line
+
+    def _guarded(self, act: Callable[[], object]) -> None:
+        """A terminal that hung up silences the screen and disturbs nothing else."""
+        if not self._sink.open:
+            return
+        try:
+            act()
+        except (OSError, ValueError):
+            self._sink.open = False

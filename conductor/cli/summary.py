@@ -1,0 +1,104 @@
+"""The last words of a run: what was done, what failed and why, what is blocked by what, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bus import layout
+from bus.contract import Reader
+from bus.errors import BusError
+from conductor.cli.escape import one_line, shortened
+from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, duration, paint
+from conductor.cli.rows import error_text, few
+from conductor.cli.track import Track
+from conductor.core.view import RunView, TaskView
+
+MOST = 10
+"""Tasks of one kind that are told of one by one."""
+
+UNDONE = ("failed", "blocked", "skipped", "cancelled", "pending", "ready", "waiting", "running")
+
+
+def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool) -> str:
+    """Return the summary as text for people. `reader` finds the end of what failed commands printed."""
+    failed = [task for task in view.tasks if task.status == "failed"]
+    blocks = [_headline(view, colour=colour)]
+    blocks += [_failure(task, track, reader, colour=colour) for task in failed[:MOST]]
+    if len(failed) > MOST:
+        blocks.append(f"… and {len(failed) - MOST} more failed")
+    blocks += [text for text in (_blocked(view, colour=colour), _rest(view, colour=colour)) if text]
+    return "\n".join([*blocks, *_next(view, failed, track)])
+
+
+def _headline(view: RunView, *, colour: bool) -> str:
+    took = ""
+    if view.started_at is not None and view.ended_at is not None:
+        took = f" in {duration(view.ended_at - view.started_at)}"
+    counts = view.counts
+    if view.tasks and counts.get("done", 0) == len(view.tasks):
+        number = len(view.tasks)
+        what = "1 task is done" if number == 1 else f"All {number} tasks are done"
+        return paint(f"{STATUS_GLYPH['done']} {what}{took}.", "green", colour=colour)
+    reason = f" ({one_line(view.reason)})" if view.reason else ""
+    return f"{paint(view.state, 'bold', colour=colour)}{reason}{took}: {counts_line(counts, colour=colour)}."
+
+
+def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: bool) -> str:
+    head = paint(f"{STATUS_GLYPH['failed']} {one_line(task.id)}", "red", colour=colour)
+    tries = f" (attempt {task.number})" if task.number > 1 else ""
+    lines = [f"{head} {shortened(task.name, 60)}: {shortened(error_text(task), 200)}{tries}"]
+    if task.attempt is not None:
+        if tail := _last_line(task, reader):
+            lines.append(f"    {shortened(tail, 160)}")
+        lines.append(f"    log: {track.bus / layout.attempt_dir(task.attempt)}/")
+    return "\n".join(lines)
+
+
+def _last_line(task: TaskView, reader: Reader | None) -> str:
+    """The last line that the command printed on stderr (on stdout, where stderr is empty)."""
+    if reader is None or task.attempt is None:
+        return ""
+    try:
+        exit = reader.read_exit(task.attempt)
+    except BusError:
+        return ""
+    lines = [line for line in exit.tail.splitlines() if line.strip()] if exit else []
+    return lines[-1] if lines else ""
+
+
+def _blocked(view: RunView, *, colour: bool) -> str:
+    """One line for all tasks that are blocked by the same ones."""
+    groups: dict[Sequence[str], list[str]] = {}
+    for task in view.tasks:
+        if task.status == "blocked":
+            groups.setdefault(task.blocked_by, []).append(task.id)
+    glyph = paint(STATUS_GLYPH["blocked"], STATUS_STYLE["blocked"], colour=colour)
+    lines = [
+        f"{glyph} blocked by {one_line(few(causes))}: {one_line(few(tasks, MOST))}"
+        for causes, tasks in list(groups.items())[:MOST]
+    ]
+    return "\n".join(lines)
+
+
+def _rest(view: RunView, *, colour: bool) -> str:
+    """Skipped and cancelled tasks, by reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for task in view.tasks:
+        if task.status in ("skipped", "cancelled"):
+            groups.setdefault((task.status, task.reason or ""), []).append(task.id)
+    return "\n".join(
+        f"{paint(STATUS_GLYPH[status], STATUS_STYLE[status], colour=colour)} {status}"
+        f"{f' ({one_line(reason)})' if reason else ''}: {one_line(few(tasks, MOST))}"
+        for (status, reason), tasks in groups.items()
+    )
+
+
+def _next(view: RunView, failed: Sequence[TaskView], track: Track) -> list[str]:
+    if not any(view.counts.get(word) for word in UNDONE):
+        return []
+    lines = []
+    if failed:
+        first = one_line(failed[0].id)
+        lines += [f"Why:      {track.command('why', first)}", f"Output:   {track.command('logs', first)}"]
+    lines.append(f"Go on:    {track.command('run')}")
+    return ["", *lines]

@@ -1,0 +1,87 @@
+"""The JSON of `status` and of a run's result: shapes that scripts read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bus.contract import Reader
+from bus.times import utc
+from conductor.cli.load import Loaded
+from conductor.cli.track import Track
+from conductor.core.view import TaskView, WaitView
+from conductor.core.words import WORDS
+
+
+def status_data(track: Track, loaded: Loaded | None) -> dict[str, Any]:
+    """Return the object of `status --json`; `loaded` is None where the track was never run."""
+    if loaded is None or loaded.view.id is None:
+        return {
+            "track": str(track.dir),
+            "project": None,
+            "run": {**_NO_RUN, "not_ingested": loaded.not_ingested if loaded else 0},
+            "counts": dict.fromkeys(WORDS, 0),
+            "tasks": [],
+        }
+    view, holder = loaded.view, loaded.holder
+    return {
+        "track": str(track.dir),
+        "project": view.project,
+        "run": {
+            "id": view.id,
+            "state": loaded.state,
+            "epoch": loaded.epoch,
+            "conductor": {"pid": holder.pid, "host": holder.host} if holder else None,
+            "durability": view.options.durability if view.options else None,
+            "started_at": _time(view.started_at),
+            "ended_at": _time(view.ended_at),
+            "reason": view.reason,
+            "not_ingested": loaded.not_ingested,
+        },
+        "counts": dict(view.counts),
+        "tasks": [task_data(task, loaded.reader) for task in view.tasks],
+    }
+
+
+_NO_RUN: dict[str, Any] = {
+    "id": None,
+    "state": "never_run",
+    "epoch": 0,
+    "conductor": None,
+    "durability": None,
+    "started_at": None,
+    "ended_at": None,
+    "reason": None,
+}
+
+
+def task_data(task: TaskView, reader: Reader) -> dict[str, Any]:
+    """Return one entry of `tasks`. `worker` is the newest attempt; whether it lives is asked only while it may."""
+    alive = reader.is_live(task.worker) if task.worker else False if task.attempt else None
+    return {
+        "id": task.id,
+        "name": task.name,
+        "status": task.status,
+        "attempts": task.attempts,
+        "worker": task.attempt,
+        "alive": alive,
+        "started_at": _time(task.started_at),
+        "ended_at": _time(task.ended_at),
+        "exit": {"code": task.exit.get("code"), "signal": task.exit.get("signal")} if task.exit else None,
+        "error": {"class": task.error.error_class, "message": task.error.message} if task.error else None,
+        "blocked_by": list(task.blocked_by),
+        "waits_for": [_wait(wait) for wait in task.waits_for],
+        "reason": task.reason,
+        "progress_pct": task.progress_pct,
+        "progress_text": task.progress_text,
+        "usage": dict(task.usage) if task.usage else None,
+        "commit": task.commit,
+        "evidence": dict(task.evidence) if task.evidence else None,
+    }
+
+
+def _wait(wait: WaitView) -> dict[str, Any]:
+    return {"kind": wait.kind, "what": wait.what, "holder": wait.holder, "until": _time(wait.until)}
+
+
+def _time(wall: float | None) -> str | None:
+    return None if wall is None else utc(wall)
