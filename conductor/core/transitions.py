@@ -65,26 +65,26 @@ X = ILLEGAL
 
 # fmt: off
 _ROWS: Final[Mapping[str, tuple[Cell, ...]]] = {
-    #                     Pending  Ready    Backoff  Running  Exited  Ended    Done  Failed   Blocked  Skipped  Cancelled
-    "RUN_STARTED":       (Pending, Pending, X,       X,       X,      X,       _,    Pending, Pending, Pending, Pending),
-    DEPENDENCIES_DONE:   (Ready,   X,       X,       X,       X,      X,       _,    X,       X,       _,       _),
-    "WORKER_DISPATCHED": (X,       Running, X,       X,       X,      X,       X,    X,       X,       X,       X),
-    "ATTEMPT_ADOPTED":   (X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
-    "REPORT":            (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "PROGRESS":          (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "STOP":              (X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
-    "RESULT":            (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
-    "WORKER_GONE":       (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
-    "LAUNCH_FAILED":     (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
-    "ATTEMPT_ENDED":     (X,       X,       X,       X,       Ended,  X,       X,    X,       X,       X,       X),
-    ATTEMPT_STOPPED:     (X,       X,       X,       X,       Ready,  X,       X,    X,       X,       X,       X),
-    "RETRY_SCHEDULED":   (X,       X,       X,       X,       X,      Backoff, X,    X,       X,       X,       X),
-    "TIMER_FIRED":       (_,       _,       Ready,   _,       _,      _,       _,    _,       _,       _,       _),
-    "TASK_COMPLETE":     (Done,    Done,    Done,    X,       X,      Done,    X,    X,       X,       X,       X),
-    "TASK_FAILED":       (X,       X,       X,       X,       X,      Failed,  X,    X,       X,       X,       X),
-    "TASK_BLOCKED":      (Blocked, X,       X,       X,       X,      X,       X,    X,       X,       X,       X),
-    "TASK_SKIPPED":      (Skipped, Skipped, Skipped, X,       X,      Skipped, X,    X,       X,       X,       X),
-    "RUN_ENDED":         (_,       _,       Ready,   X,       X,      X,       _,    _,       _,       _,       _),
+    #                    Pending  Ready    Backoff  Running  Exited  Ended    Done  Failed   Blocked  Skipped  Cancelled
+    "RUN_STARTED":      (Pending, Pending, X,       X,       X,      X,       _,    Pending, Pending, Pending, Pending),
+    DEPENDENCIES_DONE:  (Ready,   X,       X,       X,       X,      X,       _,    X,       X,       _,       _),
+    "WORKER_DISPATCHED":(X,       Running, X,       X,       X,      X,       X,    X,       X,       X,       X),
+    "ATTEMPT_ADOPTED":  (X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
+    "REPORT":           (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
+    "PROGRESS":         (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
+    "STOP":             (X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
+    "RESULT":           (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
+    "WORKER_GONE":      (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
+    "LAUNCH_FAILED":    (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
+    "ATTEMPT_ENDED":    (X,       X,       X,       X,       Ended,  X,       X,    X,       X,       X,       X),
+    ATTEMPT_STOPPED:    (X,       X,       X,       X,       Ready,  X,       X,    X,       X,       X,       X),
+    "RETRY_SCHEDULED":  (X,       X,       X,       X,       X,      Backoff, X,    X,       X,       X,       X),
+    "TIMER_FIRED":      (_,       _,       Ready,   _,       _,      _,       _,    _,       _,       _,       _),
+    "TASK_COMPLETE":    (Done,    Done,    Done,    X,       X,      Done,    X,    X,       X,       X,       X),
+    "TASK_FAILED":      (X,       X,       X,       X,       X,      Failed,  X,    X,       X,       X,       X),
+    "TASK_BLOCKED":     (Blocked, X,       X,       X,       X,      X,       X,    X,       X,       X,       X),
+    "TASK_SKIPPED":     (Skipped, Skipped, Skipped, X,       X,      Skipped, X,    X,       X,       X,       X),
+    "RUN_ENDED":        (_,       _,       Ready,   X,       X,      X,       _,    _,       _,       _,       _),
 }
 # fmt: on
 

@@ -9,7 +9,7 @@ from typing import Any
 from bus.wire import AttemptId, TaskId
 from conductor.core.conflicts import Keys
 from conductor.core.graph import ranks
-from conductor.core.policy import remaining
+from conductor.core.policy import allowed, remaining
 from conductor.core.schedule import Claims, room_of
 from conductor.core.state import State, Task
 from conductor.core.task import (
@@ -73,6 +73,9 @@ class TaskView:
     exit: Mapping[str, Any] | None
     """`{"code", "signal"}` of the newest ended attempt."""
     error: ErrorView | None
+    """Why it failed; of a task that waits, what its newest attempt came to."""
+    last_error: ErrorView | None
+    """What the newest ended attempt came to, also while another runs; None where it succeeded."""
     blocked_by: tuple[TaskId, ...]
     """All failed and cancelled tasks upstream, in plan order."""
     waits_for: tuple[WaitView, ...]
@@ -87,6 +90,9 @@ class TaskView:
     """How long the command of the newest ended attempt ran."""
     stopping: str | None
     """Reason of the stop that is under way."""
+    depends_on: tuple[TaskId, ...]
+    retries_left: int
+    """Counted failures that it may still have in this round before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,8 @@ def run_view(state: State, now: float) -> RunView:
     run = state.run
     causes = blocked_by(state)
     waits = waits_for(state, now)
-    tasks = tuple(_task(task, causes.get(task.id, ()), waits.get(task.id, ())) for task in state.order)
+    options = run.options if run else RunOptions()
+    tasks = tuple(_task(task, options, causes.get(task.id, ()), waits.get(task.id, ())) for task in state.order)
     counts = dict.fromkeys(WORDS, 0)
     for task in tasks:
         counts[task.status] += 1
@@ -135,7 +142,7 @@ def run_view(state: State, now: float) -> RunView:
     )
 
 
-def _task(task: Task, causes: tuple[TaskId, ...], waits: tuple[WaitView, ...]) -> TaskView:
+def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tuple[WaitView, ...]) -> TaskView:
     status, last = task.status, task.last
     alive = isinstance(status, (Running, Exited))
     pct, text = task.progress or (None, "")
@@ -151,6 +158,7 @@ def _task(task: Task, causes: tuple[TaskId, ...], waits: tuple[WaitView, ...]) -
         ended_at=task.ended_at,
         exit=None if alive or last is None else last.exit,
         error=_error(task),
+        last_error=ErrorView(last.error_class, last.message) if last and last.error_class else None,
         blocked_by=causes,
         waits_for=waits,
         reason=status.reason if isinstance(status, Skipped) else status.who if isinstance(status, Cancelled) else None,
@@ -161,6 +169,8 @@ def _task(task: Task, causes: tuple[TaskId, ...], waits: tuple[WaitView, ...]) -
         evidence=None if alive or last is None else last.evidence,
         seconds=None if alive or last is None else last.seconds,
         stopping=status.stopping if isinstance(status, (Running, Exited)) else None,
+        depends_on=task.spec.depends_on,
+        retries_left=max(0, allowed(task.spec, options) - task.used),
     )
 
 
