@@ -82,7 +82,7 @@ def run(
 
 
 def _run(session: Session, place: Track, *, as_json: bool, quiet: bool, watch: bool) -> int:
-    with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place) as screen:
+    with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place, reader=session.host) as screen:
         shown = Shown(session, screen)
         if session.start.first is None:
             screen.note("nothing to do: all tasks are done")
@@ -112,7 +112,7 @@ class Shown:
         self._session = session
         self._screen = screen
         self._fresh: list[Record] = []
-        screen.start(self.look(), session.start.plan, session.host)
+        screen.start(self.look(), session.clock.stamp().mono)
         for note in session.notes:
             screen.note(note)
 
@@ -127,7 +127,7 @@ class Shown:
     def tick(self) -> float | None:
         """Show what is new."""
         fresh, self._fresh = self._fresh, []
-        return self._screen.update(self.look, fresh)
+        return self._screen.update(self.look, fresh, self._session.clock.stamp().mono)
 
     def trouble(self, text: str) -> None:
         """Say what is no record."""
