@@ -10,15 +10,16 @@ from bus.wire import Record, dumps, encode_record
 from conductor.cli.escape import json_text
 from conductor.cli.sink import Sink
 from conductor.cli.view_data import task_data
+from conductor.core.task import Plan
 from conductor.core.view import RunView
 
 
 class JsonScreen:
     """One JSON object a line, nothing else on stdout."""
 
-    def __init__(self, stdout: TextIO, reader: Reader) -> None:
+    def __init__(self, stdout: TextIO) -> None:
         self._sink = Sink(stdout)
-        self._reader = reader
+        self._reader: Reader | None = None
 
     def __enter__(self) -> JsonScreen:
         return self
@@ -26,10 +27,11 @@ class JsonScreen:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, view: RunView, now: float) -> None:
+    def start(self, view: RunView, plan: Plan, reader: Reader) -> None:
         """Print nothing: the first line is a record, RUN_STARTED or RUN_RESUMED."""
+        self._reader = reader
 
-    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
+    def update(self, view: Callable[[], RunView], records: Sequence[Record]) -> float | None:
         """Print the records."""
         if records:
             self._sink.write("".join(json_text(encode_record(record).decode()) for record in records))

@@ -22,14 +22,18 @@ from conductor.cli.rows import Estimator, rows_of, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import summary
 from conductor.cli.track import Track
+from conductor.core.task import Plan
 from conductor.core.view import RunView
-from conductor.runtime.clock import SystemClock
+from conductor.runtime.clock import Clock, SystemClock
 
 SHORTEST = 0.25
 """Seconds between two pictures, however much happens."""
 
 CLOCK = 1.0
 """Seconds between two pictures where only time passes."""
+
+SHARE = 0.05
+"""Part of the time that drawing may take, however many tasks there are."""
 
 MAX_BAR = 40
 
@@ -41,13 +45,12 @@ class LiveScreen:
         self,
         stdout: TextIO,
         track: Track,
-        reader: Reader,
         console: Console | None = None,
-        wall: Callable[[], float] = lambda: SystemClock().stamp().wall,
+        clock: Clock | None = None,
     ) -> None:
         self._sink = Sink(stdout)
         self._console = console or Console(file=stdout, markup=False, emoji=False, highlight=False)
-        self._wall = wall
+        self._clock = clock or SystemClock()
         self._live = Live(
             console=self._console,
             auto_refresh=False,
@@ -56,9 +59,11 @@ class LiveScreen:
             vertical_overflow="crop",
         )
         self._track = track
-        self._reader = reader
-        self._estimator = Estimator(reader)
+        self._reader: Reader | None = None
+        self._estimator = Estimator(Plan(()))
         self._began = self._drawn = 0.0
+        self._cost = 0.0
+        """Seconds that the last picture took; of a huge plan it may be long."""
         self._due = False
         self._size = self._console.size
 
@@ -68,21 +73,25 @@ class LiveScreen:
     def __exit__(self, *_: object) -> None:
         self._guarded(self._live.stop)
 
-    def start(self, view: RunView, now: float) -> None:
+    def start(self, view: RunView, plan: Plan, reader: Reader) -> None:
         """Draw the first picture."""
-        self._began = now
+        self._reader = reader
+        self._estimator = Estimator(plan)
+        self._began = self._clock.monotonic()
         self._guarded(self._live.start)
-        self._draw(view, now)
+        self._draw(view)
 
-    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
+    def update(self, view: Callable[[], RunView], records: Sequence[Record]) -> float | None:
         """Draw a new picture where it is time for one."""
         if not self._sink.open:
             return None
         self._due = self._due or bool(records)
-        wait = self._drawn + (SHORTEST if self._due else CLOCK) - now
+        begun = self._clock.monotonic()
+        wait = self._drawn + max(SHORTEST if self._due else CLOCK, self._cost / SHARE) - begun
         if wait > 0:
             return wait
-        self._draw(view(), now)
+        self._draw(view())
+        self._cost = self._clock.monotonic() - begun
         return CLOCK
 
     def note(self, text: str) -> None:
@@ -91,17 +100,17 @@ class LiveScreen:
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Leave the last picture, without its bar, and the summary below it."""
-        rows = rows_of(view, self._wall())
+        rows = rows_of(view, self._clock.stamp().wall)
         self._guarded(lambda: self._live.update(self._tasks(rows, self._console.height - 2), refresh=True))
         self._guarded(self._live.stop)
         text = summary(view, self._track, self._reader, colour=not self._console.no_color)
         self._sink.write(f"\n{text}\n")
 
-    def _draw(self, view: RunView, now: float) -> None:
-        self._drawn, self._due = now, False
-        wall = self._wall()
+    def _draw(self, view: RunView) -> None:
+        self._drawn, self._due = self._clock.monotonic(), False
+        wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
-        totals = totals_of(view, now - self._began, self._estimator.left(view, wall))
+        totals = totals_of(view, self._drawn - self._began, self._estimator.left(view, wall))
         picture = Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals))
         self._guarded(lambda: self._show(picture))
 
