@@ -26,7 +26,7 @@ class Watch:
 
     def __init__(self, root: Path | str, wake: Callable[[], None]) -> None:
         self._paths = [os.path.join(root, folder) for folder in (layout.INBOX, layout.CONTROL)]
-        self._seen: list[tuple[int, int]] = []
+        self._held: list[int] = []
         self._wake = wake
         self._observer: BaseObserver | None = None
         self.why: str | None = "not started"
@@ -35,15 +35,18 @@ class Watch:
     @property
     def working(self) -> bool:
         """Whether hints can be expected."""
-        if self._observer is not None and self._seen != self._identities():
+        if self._observer is not None and not self._are_same():
             self.why = "a watched directory was removed or replaced"
         return self.why is None
 
-    def _identities(self) -> list[tuple[int, int]]:
+    def _are_same(self) -> bool:
         try:
-            return [identity(os.stat(path)) for path in self._paths]
+            return all(
+                identity(os.stat(path)) == identity(os.fstat(fd))
+                for path, fd in zip(self._paths, self._held, strict=True)
+            )
         except OSError:
-            return []
+            return False
 
     def start(self) -> None:
         """Begin to watch. Never raises: without hints everything works, only later."""
@@ -59,12 +62,14 @@ class Watch:
 
             observer = Observer()
             # The filter becomes the kernel's mask: without it, each of our own reads would come back as an event.
-            self._seen = self._identities()
             for path in self._paths:
+                # Held open, so that a directory made in its place cannot have its inode number.
+                self._held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
                 observer.schedule(Handler(), path, event_filter=[FileCreatedEvent, FileMovedEvent])
             observer.start()
         except (ImportError, OSError) as error:
             self.why = f"no file events ({error}); looking every 250 ms instead"
+            self._let_go()
             return
         self._observer = observer
         self.why = None
@@ -76,3 +81,8 @@ class Watch:
         if observer is not None:
             observer.stop()
             observer.join(_JOIN)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        while self._held:
+            os.close(self._held.pop())

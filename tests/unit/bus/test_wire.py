@@ -29,7 +29,7 @@ def sealed(body: str | bytes) -> bytes:
 
 
 def with_payload(payload: str) -> bytes:
-    return sealed('{"id":"%s","type":"NOTE","attempt":"a","timestamp":"t","payload":%s}' % ("0" * 32, payload))
+    return sealed(f'{{"id":"{"0" * 32}","type":"NOTE","attempt":"a","timestamp":"t","payload":{payload}}}')
 
 
 @given(hexes, text.map(AttemptId), text, payloads)
