@@ -1,0 +1,135 @@
+"""Precedence of settings, and what a configuration file may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bus.wire import TaskId
+from conductor.config import Flags, find_project, load_config, override_options, resolve_options, resolve_settings
+from conductor.core.task import Limits, Plan, RunOptions, TaskSpec
+from conductor.errors import ConductorError
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, Path]:
+    found = {name: tmp_path / name for name in ("track", "project", "home")}
+    for folder in found.values():
+        folder.mkdir()
+    (found["home"] / ".config/conductor").mkdir(parents=True)
+    return found
+
+
+def load(folders: dict[str, Path], **texts: str):  # noqa: ANN201 - Config
+    places = {**folders, "user": folders["home"] / ".config/conductor"}
+    for name, text in texts.items():
+        (places[name] / "conductor.toml").write_text(text)
+    return load_config(folders["track"], folders["project"], {"HOME": str(folders["home"])})
+
+
+def test_the_track_wins_over_the_project_and_that_over_the_user(folders: dict[str, Path]) -> None:
+    config = load(
+        folders,
+        user='retries = 1\ntimeout = "1m"\nmax_workers = 1',
+        project='retries = 2\ntimeout = "2m"',
+        track="retries = 3",
+    )
+    assert (config.values.retries, config.values.timeout, config.values.max_workers) == (3, 120.0, 1)
+    assert len(config.files) == 3
+
+
+def test_flag_over_plan_defaults_over_file_over_built_in(folders: dict[str, Path]) -> None:
+    config = load(folders, track="retries = 7")
+    bare, plan = Plan(()), Plan((), defaults={"retries": 5})
+
+    def retries(plan: Plan, flag: int | None, config) -> int:  # noqa: ANN001
+        return resolve_options(plan, Flags(retries=flag), config, seed=1).retries
+
+    nothing = load_config(folders["project"], folders["project"], {"HOME": str(folders["home"])})
+    assert retries(bare, None, nothing) == 2
+    assert retries(bare, None, config) == 7
+    assert retries(plan, None, config) == 5
+    assert retries(plan, 0, config) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("none", None), ("0", None), ("90", 90.0), ("1h30m", 5400.0), (None, 1800.0)]
+)
+def test_a_time_limit_of_nothing_is_no_limit(
+    folders: dict[str, Path], text: str | None, expected: float | None
+) -> None:
+    config = load(folders)
+    assert resolve_options(Plan(()), Flags(timeout=text), config, seed=1).timeout == expected
+
+
+def test_max_workers_from_the_flag_also_caps_groups(folders: dict[str, Path]) -> None:
+    config = load(folders)
+    plan = Plan((), limits=Limits(max_workers=3))
+    assert resolve_options(plan, Flags(), config, seed=1).max_workers == 3
+    options = resolve_options(plan, Flags(max_workers=8), config, seed=1)
+    assert (options.max_workers, options.group_workers) == (8, 8)
+
+
+def test_skip_ticked_takes_the_ticked_tasks(folders: dict[str, Path]) -> None:
+    tasks = (TaskSpec(TaskId("1"), "a", 0, ticked=True), TaskSpec(TaskId("2"), "b", 1))
+    options = resolve_options(Plan(tasks), Flags(skip_ticked=True), load(folders), seed=1)
+    assert options.ticked_done == ("1",)
+
+
+def test_flags_replace_journaled_options_and_the_rest_stays() -> None:
+    before = RunOptions(max_workers=2, retries=9, timeout=5.0, seed=4)
+    after = override_options(before, Flags(max_workers=4, command="echo {task_id}", timeout="none"))
+    assert (after.max_workers, after.group_workers, after.retries) == (4, 4, 9)
+    assert (after.timeout, after.command, after.seed) == (None, ("echo", "{task_id}"), 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("retrys = 1", "retrys"),
+        ("retries = -1", "retries"),
+        ("retries = 'many'", "retries"),
+        ("timeout = 'soon'", "timeout"),
+        ("command = 'a && b'", "command"),
+        ("retries =", "configuration"),
+        ("max_workers = 0", "max_workers"),
+    ],
+)
+def test_a_wrong_configuration_names_file_key_and_what_is_known(folders: dict[str, Path], text: str, part: str) -> None:
+    with pytest.raises(ConductorError, match=part) as caught:
+        load(folders, track=text)
+    assert caught.value.code == "usage"
+    assert caught.value.path == str(folders["track"] / "conductor.toml")
+
+
+def test_a_shell_command_on_the_command_line_is_refused_with_the_way_to_say_it(folders: dict[str, Path]) -> None:
+    with pytest.raises(ConductorError, match="shell") as caught:
+        resolve_options(Plan(()), Flags(command="make && make test"), load(folders), seed=1)
+    assert "sh -c" in (caught.value.hint or "")
+
+
+def test_settings_that_concern_only_this_process(folders: dict[str, Path]) -> None:
+    settings = resolve_settings(load(folders, track='terminate_grace = "0.5s"\nheartbeat = 2\nnever_kill = ["db"]'))
+    assert (settings.ladder.terminate, settings.heartbeat, settings.never_kill) == (0.5, 2.0, ("db",))
+
+
+def test_project_by_flag_then_plan_then_git_then_cwd_then_parent(tmp_path: Path) -> None:
+    repo, other = tmp_path / "repo", tmp_path / "other"
+    track = repo / "plans" / "track"
+    for folder in (track, other, repo / "src"):
+        folder.mkdir(parents=True)
+
+    def find(*, flag: str | None = None, plan: str | None = None, cwd: Path = other, home: Path | None = None) -> Path:
+        return find_project(track, flag=flag, plan=Plan((), project=plan), cwd=cwd, home=home)
+
+    assert find() == repo / "plans"
+    assert find(cwd=repo) == repo
+    assert find(cwd=repo, home=repo) == repo / "plans"
+    assert find(cwd=track) == repo / "plans"
+    (repo / ".git").mkdir()
+    assert find() == repo
+    assert find(plan="../../src") == repo / "src"
+    assert find(plan="../../src", flag=str(other)) == other
+    with pytest.raises(ConductorError, match="not a directory"):
+        find(flag="nowhere")
