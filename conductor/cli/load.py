@@ -29,6 +29,7 @@ class Loaded:
     holder: Holder | None
     epoch: int
     """Of the newest record; 0 where there is none."""
+    last_seq: int
     not_ingested: int
 
     @property
@@ -89,6 +90,7 @@ def load(reader: Reader) -> Loaded:
         plan=replayed.started.plan if replayed.started else None,
         holder=holder,
         epoch=holder.epoch if holder else last.epoch if last else 0,
+        last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
     )
 

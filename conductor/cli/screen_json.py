@@ -42,6 +42,7 @@ class JsonScreen:
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Print RUN_RESULT."""
+        assert self._reader is not None, "a run is closed after it was started"
         result = {
             "type": "RUN_RESULT",
             "exit_code": int(exit_code),
