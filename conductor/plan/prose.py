@@ -19,6 +19,8 @@ _TOKEN = re.compile(r"\S+")
 _MARKS = "*_`~[]()"
 """Emphasis and brackets that may stand round an id."""
 _ENDS = ":.),;"
+_SEPARATORS = (": ", " - ", " – ", " — ")
+"""What stands between an id and a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +118,22 @@ def first_token(text: str) -> tuple[str, bool]:
 
 
 def _candidates(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield what the id at the beginning of a text may be, and whether to believe it without the word "Task"."""
+    """Yield what the id at the beginning of a text may be, longest first, and whether to believe it without "Task"."""
     bare, believed = first_token(text)
     if not bare:
         return
-    yield bare, believed
+    whole = text.partition("<!--")[0].strip()
+    yield whole, True
+    yield whole.rstrip(_ENDS + _MARKS), True
+    for separator in _SEPARATORS:
+        before, here, _ = whole.partition(separator)
+        if here:
+            yield before.strip(), True
+            yield before.strip(_MARKS + " "), True
     first = text.split(None, 1)[0]
     yield first, believed
     yield first.rstrip(_ENDS), believed
-    for separator in (": ", " - ", " – ", " — "):
-        before, here, _ = text.partition(separator)
-        if here:
-            yield before.strip().strip(_MARKS), True
-    yield text.split("<!--")[0].strip().rstrip(_ENDS + _MARKS), True
+    yield bare, believed
 
 
 def _starts_of_others(entries: Sequence[tuple[Item, TaskId]], end: int) -> list[int]:

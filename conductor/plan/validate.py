@@ -22,6 +22,7 @@ from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
 DAG_KEYS = ("nodes", "parallel_groups", "project", "defaults", "limits")
 
+_NODES_HINT = 'Write nodes: and below it a list of tasks, each with an id: - id: "1.1".'
 _NULL = Text("")
 _NULL.line, _NULL.column, _NULL.plain = 0, 0, True
 
@@ -72,7 +73,9 @@ def _dag_of(root: Map, warnings: Warnings) -> Map:
             )
         if key in DAG_KEYS:
             warnings.add("did_you_mean", f"{key} stands beside dag and has no effect; indent it under dag", key.line)
-    return fields.mapping("dag", dag)
+    if not isinstance(dag, Map):
+        raise field_error("dag", f"expected a mapping, found {fields.kind(dag)}", dag, _NODES_HINT)
+    return dag
 
 
 def _nodes_of(dag: Map) -> Seq:
@@ -81,12 +84,11 @@ def _nodes_of(dag: Map) -> Seq:
         if meant is not None:
             raise field_error(key, "not a key of the DAG", key, f'Did you mean "{meant}"?')
     nodes = dag.get(Text("nodes"))
-    hint = 'Write nodes: and below it a list of tasks, each with an id: - id: "1.1".'
     if nodes is None or fields.is_null(nodes):
-        raise field_error("nodes", "the DAG has no tasks", dag, hint)
-    found = fields.sequence("nodes", nodes, hint)
+        raise field_error("nodes", "the DAG has no tasks", dag, _NODES_HINT)
+    found = fields.sequence("nodes", nodes, _NODES_HINT)
     if not found:
-        raise field_error("nodes", "the DAG has no tasks", found, hint)
+        raise field_error("nodes", "the DAG has no tasks", found, _NODES_HINT)
     return found
 
 

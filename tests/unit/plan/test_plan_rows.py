@@ -134,7 +134,9 @@ def test_unquoted_1_10_and_1_1_are_two_tasks(load_nodes: LoadNodes) -> None:
     assert [(task.id, task.depends_on) for task in plan.tasks] == [("1.1", ()), ("1.10", ("1.1",))]
 
 
-@pytest.mark.parametrize("text", ["01", "05", "on", "yes", "0777", "12:30:00", "1e3", "null", "~", "0x1F", "1_000", "="])
+@pytest.mark.parametrize(
+    "text", ["01", "05", "on", "yes", "0777", "12:30:00", "1e3", "null", "~", "0x1F", "1_000", "="]
+)
 def test_scalars_keep_their_text_as_id_and_name(load_nodes: LoadNodes, text: str) -> None:
     plan = load_nodes(f"- id: {text}\n  name: {text}\n- id: other\n  depends_on: [{text}]\n")
     assert plan.tasks[0].id == text
@@ -227,7 +229,9 @@ def test_a_cycle_is_printed(refused: Refused) -> None:
 
 
 def test_the_block_is_the_last_of_eight_fences() -> None:
-    noise = "".join(f"```{word}\nversion: 1\n  dag: no\n```\n\n" for word in ["yaml", "yaml a", "sh", "", "json", "py", "yml"])
+    noise = "".join(
+        f"```{word}\nversion: 1\n  dag: no\n```\n\n" for word in ["yaml", "yaml a", "sh", "", "json", "py", "yml"]
+    )
     assert [task.id for task in loads(noise + "```yaml\ndag:\n  nodes: [{id: a}]\n```\n").tasks] == ["a"]
 
 
@@ -264,7 +268,7 @@ def test_dag_in_a_file_beside_the_plan(tmp_path: Path, name: str, text: str) -> 
 def test_dag_in_the_plan_and_beside_it_are_two(tmp_path: Path) -> None:
     (tmp_path / "plan.md").write_text("```yaml\ndag: {nodes: [{id: a}]}\n```\n")
     (tmp_path / "dag.yaml").write_text("dag: {nodes: [{id: a}]}\n")
-    with pytest.raises(PlanError, match="two DAGs: plan.md line 1 and dag.yaml line 1") as caught:
+    with pytest.raises(PlanError, match=r"two DAGs: plan\.md line 1 and dag\.yaml line 1") as caught:
         load(tmp_path)
     assert caught.value.code == "plan_two_dags"
 
@@ -298,7 +302,8 @@ def test_a_missing_plan_a_missing_track_and_a_file_as_track(tmp_path: Path) -> N
 
 
 def test_byte_order_mark_crlf_and_no_final_newline() -> None:
-    text = "\ufeff# Plan →\r\n\r\n```yaml\r\ndag:\r\n  nodes:\r\n    - id: a\r\n      name: 写 🚀\r\n```\r\n- [X] Task a: 写"
+    unix = "\ufeff# Plan →\n\n```yaml\ndag:\n  nodes:\n    - id: a\n      name: 写 🚀\n```\n- [X] Task a: 写"
+    text = unix.replace("\n", "\r\n")
     plan = loads(text)
     assert plan.tasks[0].name == "写 🚀"
     assert plan.tasks[0].line == 6

@@ -1,0 +1,84 @@
+"""Parallel groups are hints: what is odd is said, nothing but nonsense is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+LoadNodes = Any
+Refused = Any
+Codes = Any
+
+NODES = "- id: a\n- id: b\n"
+
+
+def test_a_full_group(load_nodes: LoadNodes, codes: Codes) -> None:
+    plan = load_nodes(
+        NODES,
+        """
+        parallel_groups:
+          - id: pg-1
+            tasks: [a, b]
+            conflict_free: yes
+            shared_resources: [db]
+            coordination_strategy: file_lock
+            max_workers: 3
+            timeout: 60m
+        """,
+    )
+    group = plan.groups[0]
+    assert (group.id, group.tasks, group.conflict_free, group.shared_resources) == ("pg-1", ("a", "b"), True, ("db",))
+    assert (group.coordination_strategy, group.max_workers, group.timeout) == ("file_lock", 3, 3600.0)
+    assert codes(plan) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ("[{id: g, tasks: [a, x]}]", ["group_unknown_task"]),
+        ("[{id: g, tasks: []}]", ["group_empty"]),
+        ("[{id: g}]", ["group_empty"]),
+        ("[{id: g, tasks: [a]}, {id: g, tasks: [b]}]", ["group_duplicate_id"]),
+        ("[{id: g, tasks: [a]}, {id: h, tasks: [a, b]}]", ["group_duplicate_task"]),
+        ("[{id: g, tasks: [a, a]}]", ["group_duplicate_task"]),
+        ("[{id: g, tasks: [a], conflict_free: perhaps}]", ["group_field"]),
+        ("[{id: g, tasks: [a], max_worker: 3}]", ["did_you_mean"]),
+        ("[{id: g, members: [a]}]", ["did_you_mean", "group_empty"]),
+        ("[{tasks: [a]}]", []),
+        ("[{id: g, tasks: a}]", []),
+    ],
+)
+def test_oddities_are_warnings(load_nodes: LoadNodes, codes: Codes, groups: str, expected: list[str]) -> None:
+    plan = load_nodes(NODES, f"parallel_groups: {groups}")
+    assert codes(plan) == expected
+    assert all(warning.line == 9 for warning in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "x",
+        "{a: b}",
+        "[a]",
+        "[[a]]",
+        "[{id: g, tasks: {a: b}}]",
+        "[{id: g, tasks: [[a]]}]",
+        "[{tasks: [a], max_workers: 0}]",
+        "[{tasks: [a], timeout: soon}]",
+    ],
+)
+def test_nonsense_is_refused(refused: Refused, groups: str) -> None:
+    assert refused(NODES, f"parallel_groups: {groups}").code == "plan_field"
+
+
+def test_an_unknown_member_gets_did_you_mean(load_nodes: LoadNodes) -> None:
+    plan = load_nodes("- id: build\n", "parallel_groups: [{id: g, tasks: [biuld]}]")
+    assert 'Did you mean "build"?' in plan.warnings[0].message
+    assert plan.groups[0].tasks == ()
+
+
+def test_groups_beside_the_dag_are_a_warning(codes: Codes) -> None:
+    from conductor.plan import loads
+
+    assert codes(loads("```yaml\ndag: {nodes: [{id: a}]}\nparallel_groups: []\n```\n")) == ["did_you_mean"]
