@@ -29,6 +29,13 @@ def ending(exit: Mapping[str, Any] | None) -> str:
     return f"exit {exit['code']}" if exit.get("code") is not None else ""
 
 
+def reason(error_class: str, message: str | None) -> str:
+    """Say why something failed: the class, and the message where that says more."""
+    if not message:
+        return error_class
+    return message if message.startswith(error_class) else f"{error_class}: {message}"
+
+
 def _run_started(payload: JsonObject) -> str:
     workers = payload.get("options", {}).get("max_workers")
     return f"run {payload['run']} started" + (f", up to {plural(workers, 'worker')}" if workers else "")
@@ -59,8 +66,7 @@ def _attempt_ended(payload: JsonObject) -> str:
     took = f" after {duration(payload['seconds'])}" if payload.get("seconds") is not None else ""
     if payload.get("error_class") is None:
         return f"attempt {payload['number']} succeeded{took}"
-    message = payload.get("message")
-    return f"attempt {payload['number']} failed{took}: {payload['error_class']}" + (f": {message}" if message else "")
+    return f"attempt {payload['number']} failed{took}: {reason(payload['error_class'], payload.get('message'))}"
 
 
 def _complete(payload: JsonObject) -> str:
@@ -73,11 +79,7 @@ def _complete(payload: JsonObject) -> str:
 
 
 def _failed(payload: JsonObject) -> str:
-    return (
-        f"failed ({payload['error_class']}): {payload['error']}"
-        if payload.get("error_class")
-        else f"failed: {payload['error']}"
-    )
+    return f"failed: {reason(payload.get('error_class') or '', payload['error'])}"
 
 
 def _control(payload: JsonObject) -> str:

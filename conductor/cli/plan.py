@@ -144,13 +144,21 @@ def _headline(facts: Facts) -> str:
 def _closing(facts: Facts) -> str:
     times = _durations(facts)
     path = " → ".join(one_line(task) for task in facts.critical_path)
-    unknown = sum(1 for task in facts.plan.tasks if task.estimate is None)
-    guess = f" ({plural(unknown, 'task')} without an estimate counted by the others)" if unknown else ""
+    guess = _guessed(facts)
     return (
         f"* critical path, {duration(times['critical_path'])}: {path}\n"
         f"Work in all {duration(times['total'])}; with {plural(int(times['workers']), 'worker')}"
         f" at least {duration(times['at_least'])}{guess}"
     )
+
+
+def _guessed(facts: Facts) -> str:
+    """Say what unknown durations were taken for."""
+    unknown = [task.id for task in facts.plan.tasks if task.estimate is None]
+    if not unknown:
+        return ""
+    number = plural(len(unknown), "task")
+    return f" ({number} without an estimate taken for {duration(facts.times[unknown[0]])} each)"
 
 
 def _conflicts(facts: Facts) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from conductor.cli.frame import Row, Totals
 from conductor.cli.output import duration
+from conductor.cli.phrases import reason
 from conductor.cli.remaining import Work, remaining
 from conductor.core.task import Plan
 from conductor.core.view import RunView, TaskView, WaitView
@@ -49,10 +50,7 @@ def note_of(task: TaskView, now: float) -> str:
 
 def error_text(task: TaskView) -> str:
     """Say why a task failed: its class and, where that says more, the message."""
-    if task.error is None:
-        return ""
-    name, message = task.error.error_class, task.error.message
-    return message if message.startswith(name) else f"{name}: {message}" if message else name
+    return reason(task.error.error_class, task.error.message) if task.error else ""
 
 
 def waiting_text(wait: WaitView, now: float) -> str:

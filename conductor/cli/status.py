@@ -70,12 +70,13 @@ def as_text(track: Track, loaded: Loaded, now: float, *, colour: bool) -> str:
     width = terminal_width() if is_terminal(sys.stdout) else None
     styles = [STATUS_STYLE[row.status] for row in rows]
     listing = table(cells, styles=styles, width=width, colour=colour)
-    return "\n".join(part for part in (_head(loaded, now, colour=colour), listing, *_foot(track, loaded)) if part)
+    return "\n".join([_head(loaded, now, colour=colour), "", listing, *_foot(track, loaded)])
 
 
 def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
     view = loaded.view
-    who = f" by pid {loaded.holder.pid} on {one_line(loaded.holder.host)}" if loaded.holder else ""
+    running = loaded.holder if loaded.state in OPEN_STATES else None
+    who = f" by pid {running.pid} on {one_line(running.host)}" if running else ""
     reason = f" ({one_line(view.reason)})" if view.reason else ""
     span = ""
     if view.started_at is not None:
@@ -84,7 +85,7 @@ def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
         if ended is not None:
             span += f", ended {time.strftime('%Y-%m-%d %H:%M', time.localtime(ended))}"
     state = paint(loaded.state, "bold", colour=colour)
-    return f"{state}{reason}{who}{span}: {counts_line(view.counts, colour=colour)}\n"
+    return f"{state}{reason}{who}{span}: {counts_line(view.counts, colour=colour)}"
 
 
 def _foot(track: Track, loaded: Loaded) -> list[str]:

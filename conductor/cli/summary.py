@@ -48,7 +48,7 @@ def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: boo
     tries = f" (attempt {task.number})" if task.number > 1 else ""
     lines = [f"{head} {shortened(task.name, 60)}: {shortened(error_text(task), 200)}{tries}"]
     if task.attempt is not None:
-        if tail := _last_line(task, reader):
+        if (tail := _last_line(task, reader)) and tail.strip() not in error_text(task):
             lines.append(f"    {shortened(tail, 160)}")
         lines.append(f"    log: {track.bus / layout.attempt_dir(task.attempt)}/")
     return "\n".join(lines)

@@ -90,7 +90,9 @@ def reasons(loaded: Loaded, task: TaskView) -> list[str]:
     found = []
     if task.worker is not None:
         found.append(_running(loaded, task))
-    found += [f"Waits {waiting_text(wait, time.time())}." for wait in task.waits_for]
+    for wait in task.waits_for:
+        verb = "Tries again:" if wait.kind == "backoff" else "Waits"
+        found.append(f"{verb} {waiting_text(wait, time.time())}.")
     if task.status == "pending":
         statuses: dict[str, str] = {other.id: other.status for other in loaded.view.tasks}
         open_needs = [f"{need} ({statuses.get(need)})" for need in _needs(loaded, task) if statuses.get(need) != "done"]

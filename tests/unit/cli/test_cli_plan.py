@@ -41,7 +41,7 @@ def test_the_table(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "3     4 *   code  ?     2, 3   Last\n"
         "\n"
         "* critical path, 45m: 1 → 2 → 4\n"
-        "Work in all 1h; with 5 workers at least 45m (2 tasks without an estimate counted by the others)\n"
+        "Work in all 1h; with 5 workers at least 45m (2 tasks without an estimate taken for 15m each)\n"
         "\n"
         "Not run side by side, because of what both use:\n"
         "  1 and 3 on a.py\n"
