@@ -191,6 +191,16 @@ class FileSystem:
             self.unlink(name, at)
             raise
 
+    def append(self, name: str, data: bytes, *, at: int, size: int) -> None:
+        """Add `data` to our own file of `size` bytes, whole or not at all."""
+        fd = self.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, at=at)
+        try:
+            if self.write(fd, data) != len(data):
+                self.truncate(fd, size)
+                raise OSError(errno.ENOSPC, "short write", name)
+        finally:
+            self.close(fd)
+
     def publish(self, scratch: str, scratch_at: int, name: str, at: int, data: bytes, *, sync: bool = False) -> bool:
         """Let a file appear whole under a final name; False where that name is taken. Survives a power cut if `sync`.
 

@@ -170,7 +170,7 @@ class Hand(Protocol):
         """Publish `proc.json`; False where another process has claimed the attempt before."""
 
     def started(self, pid: int, start_ticks: int, session: int) -> None:
-        """Publish the identity of the command: `command.json`."""
+        """Publish the identity of the command, after `claim`. May be called again after an error."""
 
     def revoked(self) -> str | None:
         """Return the reason of a stop, None where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bus import inbox, layout, presence
 from bus._fs import FileSystem, Refused
@@ -22,6 +22,9 @@ from bus.wire import (
     to_json,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MAX_REASON = 1 << 12
 
 
@@ -33,6 +36,7 @@ class FileHand:
         self._folders = folders
         self._fs = folders.fs
         self._epoch = 0
+        self._claim_size = 0
         try:
             self._at = folders.attempt(attempt)
         except FileNotFoundError as error:
@@ -43,12 +47,14 @@ class FileHand:
         self._epoch = proc.epoch
         # Another claimant is another process, so the pid keeps the two scratch files apart.
         scratch = f"{self.attempt}.proc-{proc.pid}"
-        return self._fs.publish(scratch, self._tmp, layout.PROC, self._at, _line(to_json(proc)))
+        line = _line(to_json(proc))
+        self._claim_size = len(line)
+        return self._fs.publish(scratch, self._tmp, layout.PROC, self._at, line)
 
     def started(self, pid: int, start_ticks: int, session: int) -> None:
-        """Publish the identity of the command: `command.json`."""
+        """Publish the identity of the command: the second line of `proc.json`. May be called again after an error."""
         body = _line({"pid": pid, "start_ticks": start_ticks, "session": session})
-        self._fs.replace(f"{self.attempt}.command", self._tmp, layout.COMMAND, self._at, body)
+        self._fs.append(layout.PROC, body, at=self._at, size=self._claim_size)
 
     def revoked(self) -> str | None:
         """Return the reason of a stop, None where there is none."""

@@ -57,7 +57,7 @@ FOLDERS = (
 
 LIVE = "live"
 PROC = "proc.json"
-COMMAND = "command.json"
+"""Two lines: the worker's claim, and who its command is once it was started. One file, as each file kept costs."""
 EXIT = "exit.json"
 REVOKED = "revoked"
 STDOUT = "log"

@@ -35,6 +35,8 @@ from bus.wire import (
     to_json,
 )
 
+_COMMAND = "command"
+
 
 @dataclass(slots=True)
 class _Attempt:
@@ -140,7 +142,7 @@ class MemoryReader:
 
     def read_command(self, attempt: AttemptId) -> JsonObject | None:
         """Return the command's identity; None before it was started."""
-        data: JsonObject | None = self._read(attempt, layout.COMMAND)
+        data: JsonObject | None = self._read(attempt, _COMMAND)
         return data
 
     def is_live(self, attempt: AttemptId) -> bool:
@@ -300,7 +302,7 @@ class MemoryHand:
 
     def started(self, pid: int, start_ticks: int, session: int) -> None:
         """Publish the identity of the command."""
-        self._own.files[layout.COMMAND] = dumps({"pid": pid, "start_ticks": start_ticks, "session": session}).encode()
+        self._own.files[_COMMAND] = dumps({"pid": pid, "start_ticks": start_ticks, "session": session}).encode()
 
     def revoked(self) -> str | None:
         """Return the reason of a stop, None where there is none."""

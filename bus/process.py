@@ -1,4 +1,4 @@
-"""Who a process is: boot id, pid and start ticks, as `proc.json` and `command.json` write them. Standard library only.
+"""Who a process is: boot id, pid and start ticks, as `proc.json` writes it. Standard library only.
 
 A pid alone means nothing: it is used again. Together with the clock tick of its start and the id of the boot it names
 one process for ever, and nothing is signalled before that was compared.

@@ -74,17 +74,18 @@ class FileReader:
 
     def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
         """Return the attempt's result; None before it is written."""
-        data = self._attempt_json(attempt, layout.EXIT)
-        return None if data is None else exit_from_json(data)
+        found = self._attempt_json(attempt, layout.EXIT)
+        return exit_from_json(found[0]) if found else None
 
     def read_proc(self, attempt: AttemptId) -> ProcRecord | None:
         """Return the worker's claim; None before it is made."""
-        data = self._attempt_json(attempt, layout.PROC)
-        return None if data is None else proc_from_json(data)
+        found = self._attempt_json(attempt, layout.PROC, lines=True)
+        return proc_from_json(found[0]) if found else None
 
     def read_command(self, attempt: AttemptId) -> JsonObject | None:
         """Return `{"pid", "start_ticks", "session"}` of the command; None before it was started."""
-        return self._attempt_json(attempt, layout.COMMAND)
+        found = self._attempt_json(attempt, layout.PROC, lines=True)
+        return found[1] if len(found) > 1 else None
 
     def is_live(self, attempt: AttemptId) -> bool:
         """Tell whether a worker holds the attempt's lock."""
@@ -105,18 +106,22 @@ class FileReader:
     def _names(self, folder: str) -> list[str]:
         return self.fs.names(self.folders.fd(folder))
 
-    def _attempt_json(self, attempt: AttemptId, name: str) -> JsonObject | None:
-        """Read a file of the attempt. Raises BusError where it is there and is not what it must be."""
+    def _attempt_json(self, attempt: AttemptId, name: str, *, lines: bool = False) -> list[JsonObject]:
+        """Read a file of the attempt: one object, or one in each finished line; nothing where the file is missing.
+
+        Raises BusError where it is there and is not what it must be.
+        """
         try:
             at = self.folders.attempt(attempt)
         except FileNotFoundError:
-            return None
+            return []
         try:
-            found = loads_strict(self.fs.read_file(name, at=at, cap=MAX_MESSAGE))
-            if not isinstance(found, dict):
+            data = self.fs.read_file(name, at=at, cap=MAX_MESSAGE)
+            found = [loads_strict(part) for part in (data.split(b"\n")[:-1] if lines else [data])]
+            if not all(isinstance(part, dict) for part in found):
                 raise WireError("not a JSON object")
         except FileNotFoundError:
-            return None
+            return []
         except (Refused, WireError) as error:
             raise BusError(f"{name} of {attempt} cannot be read: {error}", path=layout.attempt_dir(attempt)) from error
         finally:

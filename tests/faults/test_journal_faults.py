@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from bus.errors import BusCorrupt, BusError, BusGone, JournalBlocked
+from bus.hand import open_hand
 from bus.host import FileHost, open_host
+from bus.layout import attempt_id
 from bus.reader import open_reader
-from bus.wire import Stamp, TaskId
+from bus.wire import ProcRecord, Stamp, TaskId
 
 NOW = Stamp(1.0, 2.0, "boot")
 
@@ -120,6 +122,22 @@ def test_requirement_32_full_disk_keeps_the_batch(root: Path, full_disk: Any, fu
     full_disk.full = None
     host.commit()
     assert texts(root) == ["a", "b" * 5000, "c"]
+
+
+def test_requirement_32_who_the_command_is_can_be_said_again(root: Path, full_disk: Any) -> None:
+    attempt = attempt_id(TaskId("1"), 1, "0a1b2c3d")
+    host = open_host(root, durability="process")
+    os.close(host.create_attempt(attempt))
+    hand = open_hand(root, attempt, fs=full_disk)
+    hand.claim(ProcRecord("boot", 1, 2, 1))
+    full_disk.full = "short"
+    with pytest.raises(OSError, match="short write"):
+        hand.started(3, 4, 3)
+    assert host.read_command(attempt) is None
+    full_disk.full = None
+    hand.started(3, 4, 3)
+    assert host.read_command(attempt) == {"pid": 3, "start_ticks": 4, "session": 3}
+    assert host.read_proc(attempt) == ProcRecord("boot", 1, 2, 1)
 
 
 def test_requirement_2_a_failed_sync_is_not_tried_again(root: Path, full_disk: Any) -> None:
