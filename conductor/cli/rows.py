@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from bus.contract import Reader
+from bus.wire import TaskId
 from conductor.cli.frame import Row, Totals
 from conductor.cli.output import duration
 from conductor.cli.phrases import reason
 from conductor.cli.remaining import Work, remaining
-from conductor.core.task import Plan
+from conductor.core.task import TaskSpec
 from conductor.core.view import RunView, TaskView, WaitView
+from conductor.plan import frozen
 
 
 def rows_of(view: RunView, now: float) -> list[Row]:
@@ -81,11 +84,17 @@ def totals_of(view: RunView, elapsed: float, left: float | None) -> Totals:
     )
 
 
+MOST_TASKS = 5000
+"""Tasks up to which a plan's own estimates are used; reading a larger plan again would take too long."""
+
+
 class Estimator:
     """Guesses the time that is left; makes a new guess when the work that is done changed, and counts down between."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._specs = {task.id: task for task in plan.tasks}
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._plan: str | None = None
+        self._specs: Mapping[TaskId, TaskSpec] = {}
         self._basis: object = None
         self._guess: float | None = None
         self._at = 0.0
@@ -94,10 +103,20 @@ class Estimator:
         """Return the expected seconds to the end; None where nothing tells."""
         basis = (view.id, *view.counts.values())
         if basis != self._basis:
+            self._learn(view)
             workers = view.options.max_workers if view.options else 1
             self._basis, self._at = basis, now
             self._guess = remaining([self._work(task, now) for task in view.tasks], workers)
         return None if self._guess is None else max(self._guess - (now - self._at), 0.0)
+
+    def _learn(self, view: RunView) -> None:
+        """Read the estimates and dependencies of a plan that is new to us."""
+        if view.plan_sha is None or view.plan_sha == self._plan:
+            return
+        self._plan, self._specs = view.plan_sha, {}
+        if len(view.tasks) <= MOST_TASKS:
+            plan = frozen.parse(self._reader.load_plan(view.plan_sha))
+            self._specs = {task.id: task for task in plan.tasks}
 
     def _work(self, task: TaskView, now: float) -> Work:
         spec = self._specs.get(task.id)

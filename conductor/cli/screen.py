@@ -9,7 +9,6 @@ from bus.contract import Reader
 from bus.wire import Record
 from conductor.cli.output import is_terminal
 from conductor.cli.track import Track
-from conductor.core.task import Plan
 from conductor.core.view import RunView
 
 
@@ -25,10 +24,10 @@ class RunScreen(Protocol):
     def __exit__(self, *_: object) -> None:
         """Give the terminal back as it was."""
 
-    def start(self, view: RunView, plan: Plan, reader: Reader) -> None:
-        """Show how the run begins. `plan` is what it will carry out, `reader` looks at its bus."""
+    def start(self, view: RunView, now: float) -> None:
+        """Show how the run begins. `now` is the time of all calls: `Stamp.mono`."""
 
-    def update(self, view: Callable[[], RunView], records: Sequence[Record]) -> float | None:
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Show what is new: records since the last call (perhaps none), and the time.
 
         `view` is called only where a picture is drawn, because making one walks over all tasks. Returns the seconds
@@ -42,16 +41,16 @@ class RunScreen(Protocol):
         """Show how it ended, last of all."""
 
 
-def choose(*, json: bool, quiet: bool, stdout: TextIO, track: Track) -> RunScreen:
+def choose(*, json: bool, quiet: bool, stdout: TextIO, track: Track, reader: Reader) -> RunScreen:
     """Return the screen for this output: `--json` > `--quiet` > a terminal > plain lines."""
     if json:
         from conductor.cli.screen_json import JsonScreen
 
-        return JsonScreen(stdout)
+        return JsonScreen(stdout, reader)
     if not quiet and is_terminal(stdout):
         from conductor.cli.screen_live import LiveScreen
 
-        return LiveScreen(stdout, track)
+        return LiveScreen(stdout, track, reader)
     from conductor.cli.screen_plain import PlainScreen
 
-    return PlainScreen(stdout, track, quiet=quiet)
+    return PlainScreen(stdout, track, reader, quiet=quiet)

@@ -10,16 +10,15 @@ from bus.wire import Record, dumps, encode_record
 from conductor.cli.escape import json_text
 from conductor.cli.sink import Sink
 from conductor.cli.view_data import task_data
-from conductor.core.task import Plan
 from conductor.core.view import RunView
 
 
 class JsonScreen:
     """One JSON object a line, nothing else on stdout."""
 
-    def __init__(self, stdout: TextIO) -> None:
+    def __init__(self, stdout: TextIO, reader: Reader) -> None:
         self._sink = Sink(stdout)
-        self._reader: Reader | None = None
+        self._reader = reader
 
     def __enter__(self) -> JsonScreen:
         return self
@@ -27,11 +26,10 @@ class JsonScreen:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, view: RunView, plan: Plan, reader: Reader) -> None:
+    def start(self, view: RunView, now: float) -> None:
         """Print nothing: the first line is a record, RUN_STARTED or RUN_RESUMED."""
-        self._reader = reader
 
-    def update(self, view: Callable[[], RunView], records: Sequence[Record]) -> float | None:
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Print the records."""
         if records:
             self._sink.write("".join(json_text(encode_record(record).decode()) for record in records))
@@ -42,7 +40,6 @@ class JsonScreen:
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Print RUN_RESULT."""
-        assert self._reader is not None, "a run is closed after it was started"
         result = {
             "type": "RUN_RESULT",
             "exit_code": int(exit_code),

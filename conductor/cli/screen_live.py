@@ -22,7 +22,6 @@ from conductor.cli.rows import Estimator, rows_of, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import summary
 from conductor.cli.track import Track
-from conductor.core.task import Plan
 from conductor.core.view import RunView
 from conductor.runtime.clock import Clock, SystemClock
 
@@ -45,6 +44,7 @@ class LiveScreen:
         self,
         stdout: TextIO,
         track: Track,
+        reader: Reader,
         console: Console | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -59,11 +59,11 @@ class LiveScreen:
             vertical_overflow="crop",
         )
         self._track = track
-        self._reader: Reader | None = None
-        self._estimator = Estimator(Plan(()))
+        self._reader = reader
+        self._estimator = Estimator(reader)
         self._began = self._drawn = 0.0
         self._cost = 0.0
-        """Seconds that the last picture took; of a huge plan it may be long."""
+        """Seconds that the last picture took."""
         self._due = False
         self._size = self._console.size
 
@@ -73,24 +73,22 @@ class LiveScreen:
     def __exit__(self, *_: object) -> None:
         self._guarded(self._live.stop)
 
-    def start(self, view: RunView, plan: Plan, reader: Reader) -> None:
+    def start(self, view: RunView, now: float) -> None:
         """Draw the first picture."""
-        self._reader = reader
-        self._estimator = Estimator(plan)
-        self._began = self._clock.monotonic()
+        self._began = now
         self._guarded(self._live.start)
-        self._draw(view)
+        self._draw(view, now)
 
-    def update(self, view: Callable[[], RunView], records: Sequence[Record]) -> float | None:
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Draw a new picture where it is time for one."""
         if not self._sink.open:
             return None
         self._due = self._due or bool(records)
-        begun = self._clock.monotonic()
-        wait = self._drawn + max(SHORTEST if self._due else CLOCK, self._cost / SHARE) - begun
+        wait = self._drawn + max(SHORTEST if self._due else CLOCK, self._cost / SHARE) - now
         if wait > 0:
             return wait
-        self._draw(view())
+        begun = self._clock.monotonic()
+        self._draw(view(), now)
         self._cost = self._clock.monotonic() - begun
         return CLOCK
 
@@ -106,11 +104,11 @@ class LiveScreen:
         text = summary(view, self._track, self._reader, colour=not self._console.no_color)
         self._sink.write(f"\n{text}\n")
 
-    def _draw(self, view: RunView) -> None:
-        self._drawn, self._due = self._clock.monotonic(), False
+    def _draw(self, view: RunView, now: float) -> None:
+        self._drawn, self._due = now, False
         wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
-        totals = totals_of(view, self._drawn - self._began, self._estimator.left(view, wall))
+        totals = totals_of(view, now - self._began, self._estimator.left(view, wall))
         picture = Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals))
         self._guarded(lambda: self._show(picture))
 

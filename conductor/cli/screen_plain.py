@@ -13,7 +13,6 @@ from conductor.cli.phrases import phrase
 from conductor.cli.sink import Sink
 from conductor.cli.summary import summary
 from conductor.cli.track import Track
-from conductor.core.task import Plan
 from conductor.core.view import RunView
 
 SHOWN = frozenset(
@@ -37,16 +36,20 @@ SHOWN = frozenset(
 """What is worth a line; the rest is in the journal."""
 
 
+BEGINS = frozenset({"RUN_STARTED", "RUN_RESUMED"})
+"""Records that bring a plan."""
+
+
 class PlainScreen:
     """Lines for a log file or a pipe."""
 
-    def __init__(self, stdout: TextIO, track: Track, *, quiet: bool) -> None:
+    def __init__(self, stdout: TextIO, track: Track, reader: Reader, *, quiet: bool) -> None:
         self._sink = Sink(stdout)
         self._track = track
-        self._reader: Reader | None = None
+        self._reader = reader
         self._quiet = quiet
         self._names: dict[str, str] = {}
-        self._begun: float | None = None
+        self._begun = 0.0
 
     def __enter__(self) -> PlainScreen:
         return self
@@ -54,14 +57,15 @@ class PlainScreen:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, view: RunView, plan: Plan, reader: Reader) -> None:
-        """Remember what the tasks are called."""
-        self._reader = reader
-        self._names = {task.id: task.name for task in plan.tasks}
+    def start(self, view: RunView, now: float) -> None:
+        """Remember when it began."""
+        self._begun = now
 
-    def update(self, view: Callable[[], RunView], records: Sequence[Record]) -> float | None:
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Print a line for each record worth one."""
-        if not self._quiet:
+        if records and not self._quiet:
+            if any(record.type in BEGINS for record in records):
+                self._names = {task.id: task.name for task in view().tasks}
             lines = [self.line(record) for record in records if record.type in SHOWN]
             if lines:
                 self._sink.write("\n".join(lines) + "\n")
@@ -69,8 +73,6 @@ class PlainScreen:
 
     def line(self, record: Record) -> str:
         """Return one line: the time since the start, the task, what happened to it."""
-        if self._begun is None:
-            self._begun = record.t.mono
         head = f"{duration(record.t.mono - self._begun):>7}  "
         if record.task is None:
             return head + one_line(phrase(record))

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import sys
-import time
 from functools import partial
 
 from conductor.cli.load import OPEN_STATES, Loaded, load
 from conductor.cli.polling import pause
 from conductor.cli.screen_live import LiveScreen
 from conductor.cli.track import Track
-from conductor.core.task import Plan
+from conductor.runtime.clock import SystemClock
 
 LOOK_EVERY = 0.5
 
 
 def watch_run(track: Track, loaded: Loaded) -> None:
     """Show the run until it ends or nobody runs it any more."""
-    with LiveScreen(sys.stdout, track) as screen:
-        screen.start(loaded.view, loaded.plan or Plan(()), loaded.reader)
+    clock = SystemClock()
+    with LiveScreen(sys.stdout, track, loaded.reader) as screen:
+        screen.start(loaded.view, clock.stamp().mono)
         rest = LOOK_EVERY
         while loaded.state in OPEN_STATES:
             pause(rest)
             records = list(loaded.reader.records(loaded.last_seq))
             if records or loaded.reader.holder() is None:
-                begun = time.monotonic()
+                begun = clock.monotonic()
                 loaded = load(loaded.reader)
-                rest = max(LOOK_EVERY, 10 * (time.monotonic() - begun))  # a long journal is read less often
-            screen.update(partial(getattr, loaded, "view"), records)
+                rest = max(LOOK_EVERY, 10 * (clock.monotonic() - begun))  # a long journal is read less often
+            screen.update(partial(getattr, loaded, "view"), records, clock.stamp().mono)
         screen.close(loaded.view, 0)
