@@ -73,9 +73,19 @@ def read_track(track_dir: Path, *, max_bytes: int) -> Plan:
 
 def read_text(text: str, *, source: str) -> Plan:
     """Read the plan out of one text; raises PlanError."""
+    _refuse_half_characters(text, source)
     if source.endswith((".yaml", ".yml", ".json")):
         return _read(None, {source: text}, Warnings())
     return _read(text, {}, Warnings(), source)
+
+
+def _refuse_half_characters(text: str, source: str) -> None:
+    """Refuse what no file in UTF-8 can hold, and what could therefore not be frozen."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise PlanError("plan_yaml", f"half a character on line {line}", path=source, line=line) from None
 
 
 def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name: str = PLAN) -> Plan:
