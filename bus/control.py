@@ -44,7 +44,7 @@ def drop(
             parsed = map(layout.parse_control_name, folders.fs.names(control))
             number = 1 + max((found[0] for found in parsed if found), default=0)
             name = layout.control_name(number, verb)
-            if folders.fs.publish(scratch, tmp, name, control, data, sync=True):
+            if folders.fs.publish(scratch, tmp, name, control, data):
                 return name
     finally:
         folders.close()

@@ -34,7 +34,7 @@ class FileHost(FileReader):
 
     def __init__(self, folders: Folders, lock: int, *, sync: bool, info: Mapping[str, Any]) -> None:
         super().__init__(folders)
-        self.notes: list[str] = setup.furnish(folders)
+        self.notes: list[str] = setup.furnish(folders, sync=sync)
         """What was repaired or moved at the start, for people."""
         self._lock = lock
         self._lock_identity = identity(self.fs.stat_fd(lock))

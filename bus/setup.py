@@ -53,7 +53,7 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
     return Folders(fs, path, root)
 
 
-def furnish(folders: Folders) -> list[str]:
+def furnish(folders: Folders, *, sync: bool) -> list[str]:
     """Make FORMAT and all folders, under the lock; return what there is to tell.
 
     What an older program left (there is no FORMAT) goes to `legacy-N/` first. FORMAT is what makes the directory a
@@ -63,9 +63,9 @@ def furnish(folders: Folders) -> list[str]:
     notes: list[str] = []
     if check_format(folders) is None:
         notes += _move_legacy(fs, root)
-        fs.replace(_NEW, root, layout.GITIGNORE, root, b"*\n", sync=True)
+        fs.replace(_NEW, root, layout.GITIGNORE, root, b"*\n", sync=sync)
         body = dumps({"major": MAJOR, "minor": _MINOR, "bus": uuid.uuid4().hex, "caps": {}})
-        fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=True)
+        fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=sync)
     folders.make()
     return notes
 
