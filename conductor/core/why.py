@@ -42,7 +42,7 @@ def _wait(wait: WaitView, tasks: _Tasks) -> str:
         return f"{wait.what}, which begins in {wait.seconds or 0:.0f} s"
     if wait.kind == "group":
         return f"room in group {wait.what}, whose workers are all busy"
-    holder = tasks[wait.holder] if wait.holder in tasks else None
+    holder = tasks.get(wait.holder) if wait.holder else None
     whose = "" if holder is None else f", which task {holder.id} ({holder.status}) claims"
     return f"{'resource ' if wait.kind == 'resource' else ''}{wait.what}{whose}"
 

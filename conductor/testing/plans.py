@@ -1,0 +1,66 @@
+"""Short ways to plans and results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from bus.wire import ExitRecord, TaskId
+from conductor.core.task import Group, Plan, TaskSpec
+
+ENDINGS: dict[str, dict[str, Any]] = {
+    "ok": {},
+    "fails": {"command": {"code": 1, "signal": None}, "tail": "boom\n"},
+    "missing": {"started": False, "why": "spawn: [Errno 2] No such file or directory: 'x'", "command": None},
+    "revoked": {"started": False, "why": "revoked", "command": None},
+    "stopped": {"ended_by": "stop", "command": {"code": None, "signal": 15}},
+}
+"""Short names for what `exit.json` says."""
+
+
+def ending(name: str = "ok", **fields: Any) -> ExitRecord:
+    """Return the exit record of a short name, with fields replaced."""
+    base: dict[str, Any] = {"started": True, "ended_by": "self", "command": {"code": 0, "signal": None}}
+    return ExitRecord(**{**base, **ENDINGS[name], **fields})
+
+
+def task_of(line: str, **fields: Any) -> TaskSpec:
+    """Make a task of `id`, or of `id < dependency dependency`."""
+    id, _, after = line.partition("<")
+    return TaskSpec(TaskId(id.strip()), f"Task {id.strip()}", 0, depends_on=tuple(map(TaskId, after.split())), **fields)
+
+
+def plan_of(*tasks: str | TaskSpec, groups: tuple[Group, ...] = ()) -> Plan:
+    """Make a plan of task lines or specs, in this order."""
+    specs = (task_of(one) if isinstance(one, str) else one for one in tasks)
+    return Plan(tuple(replace(spec, index=index) for index, spec in enumerate(specs)), groups)
+
+
+def random_plan(random: Random, size: int) -> Plan:
+    """Make a plan with dependencies, shared files, resources, groups, and estimates."""
+    files = ["src/a.py", "src/b.py", "src/*.py", "docs/", "docs/x.md", "lib/**"]
+    tasks = []
+    for index in range(size):
+        before = random.sample(range(index), k=min(index, random.choice([0, 0, 1, 1, 2, 3])))
+        tasks.append(
+            TaskSpec(
+                id=TaskId(f"t{index}"),
+                name=f"Task {index}",
+                index=index,
+                depends_on=tuple(TaskId(f"t{other}") for other in sorted(before)),
+                files=tuple(random.sample(files, k=random.choice([0, 0, 1, 2]))),
+                reads=tuple(random.sample(files, k=random.choice([0, 0, 0, 1]))),
+                resources=("db",) if random.random() < 0.1 else (),
+                estimate=random.choice([None, 60.0, 600.0]),
+                retries=random.choice([None, 0, 1]),
+            )
+        )
+    members = [task.id for task in tasks]
+    random.shuffle(members)  # plan order need not be the order of dependencies
+    half = tuple(members[: size // 2])
+    order = sorted(tasks, key=lambda task: members.index(task.id))
+    return Plan(
+        tuple(replace(task, index=index) for index, task in enumerate(order)),
+        (Group("pg-1", half, max_workers=random.choice([1, 2, None])),) if half else (),
+    )

@@ -1,0 +1,239 @@
+"""The tables are total, and an impossible event leaves no trace."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from bus.wire import AttemptId, TaskId
+from conductor.core.events import (
+    AttemptAdopted,
+    AttemptEnded,
+    Event,
+    LaunchFailed,
+    ProgressReceived,
+    ReportReceived,
+    ResultReceived,
+    RetryScheduled,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    StopDecided,
+    TaskBlocked,
+    TaskCompleted,
+    TaskFailed,
+    TaskSkipped,
+    TimerFired,
+    WorkerDispatched,
+    WorkerGone,
+)
+from conductor.core.state import MAX_STORY
+from conductor.core.task import (
+    Backoff,
+    Blocked,
+    Cancelled,
+    Done,
+    Ended,
+    Exited,
+    Failed,
+    Pending,
+    Ready,
+    Running,
+    RunOptions,
+    Skipped,
+    Status,
+)
+from conductor.core.transitions import (
+    ATTEMPT_STOPPED,
+    DEPENDENCIES_DONE,
+    IGNORED,
+    ILLEGAL,
+    RUN_EVENTS,
+    RUN_TABLE,
+    STATUSES,
+    TASK_EVENTS,
+    TASK_TABLE,
+    IllegalTransition,
+    Phase,
+)
+from conductor.testing import Play, ending, plan_of
+
+A = TaskId("a")
+ONE = AttemptId("a~1-00000000")
+
+SAMPLES: dict[type[Status], Status] = {
+    Pending: Pending(),
+    Ready: Ready(),
+    Backoff: Backoff(1.0, 0.0),
+    Running: Running(ONE, 1),
+    Exited: Exited(ONE, 1, None, ending()),
+    Ended: Ended(ONE, 1, None, "", False),
+    Done: Done(ONE),
+    Failed: Failed("exit", "exit 1"),
+    Blocked: Blocked((TaskId("z"),)),
+    Skipped: Skipped("fail_fast"),
+    Cancelled: Cancelled("operator:me"),
+}
+
+
+def _ended(error_class: str | None) -> AttemptEnded:
+    return AttemptEnded(A, ONE, 1, error_class, "", True, True, None, {})
+
+
+EVENTS: dict[str, Event] = {
+    "RUN_ENDED": RunEnded("done", None, {}),
+    "WORKER_DISPATCHED": WorkerDispatched(A, AttemptId("a~2-00000000"), 2, "00000000"),
+    "ATTEMPT_ADOPTED": AttemptAdopted(A, ONE),
+    "REPORT": ReportReceived(A, ONE, {"verb": "complete"}),
+    "PROGRESS": ProgressReceived(A, ONE, 10.0, ""),
+    "STOP": StopDecided(A, ONE, "stopped"),
+    "RESULT": ResultReceived(A, ONE, ending()),
+    "WORKER_GONE": WorkerGone(A, ONE, True, ""),
+    "LAUNCH_FAILED": LaunchFailed(A, ONE, ""),
+    "ATTEMPT_ENDED": _ended("exit"),
+    ATTEMPT_STOPPED: _ended("stopped"),
+    "RETRY_SCHEDULED": RetryScheduled(A, 2, 1.0, "exit"),
+    "TIMER_FIRED": TimerFired("retry:a"),
+    "TASK_COMPLETE": TaskCompleted(A, ONE, A, None, (), ()),
+    "TASK_FAILED": TaskFailed(A, ONE, A, "", "exit"),
+    "TASK_BLOCKED": TaskBlocked(A, A, (TaskId("z"),), ""),
+    "TASK_SKIPPED": TaskSkipped(A, A, "x"),
+}
+"""One sample of each event that comes alone. RUN_STARTED and DEPENDENCIES_DONE have tests of their own."""
+
+
+def test_every_pair_is_a_target_ignored_or_illegal() -> None:
+    assert set(TASK_TABLE) == set(product(STATUSES, TASK_EVENTS))
+    assert set(SAMPLES) == set(STATUSES)
+    assert set(EVENTS) | {"RUN_STARTED", DEPENDENCIES_DONE} == set(TASK_EVENTS)
+    assert set(RUN_TABLE) == set(product(Phase, RUN_EVENTS))
+    assert set(TASK_TABLE.values()) <= {*STATUSES, IGNORED, ILLEGAL}
+
+
+@pytest.mark.parametrize(
+    ("status", "name"), list(product(STATUSES, EVENTS)), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_the_machine_does_what_the_table_says(status: type[Status], name: str) -> None:
+    play = Play().start("a")
+    state = play.machine.state
+    task = state.tasks[A]
+    state.tally[type(task.status)] -= 1
+    state.tally[status] += 1
+    state.running = {A: None} if status in (Running, Exited) else {}
+    task.status, task.attempt, task.number = SAMPLES[status], ONE, 1
+    task.open = int(status is Pending)
+    before, cell = play.machine.digest(), TASK_TABLE[status, name]
+    if cell is ILLEGAL:
+        with pytest.raises(IllegalTransition) as caught:
+            play.machine.replay(EVENTS[name], 1.0)
+        assert (caught.value.task, caught.value.story) == (A, task.story)
+        assert play.machine.digest() == before
+        return
+    play.machine.replay(EVENTS[name], 1.0)
+    if cell is IGNORED:
+        assert task.status == SAMPLES[status]
+        assert name == "RUN_ENDED" or state.ignored[name] == 1
+    else:
+        assert type(task.status) is cell
+
+
+@pytest.mark.parametrize("name", RUN_EVENTS)
+@pytest.mark.parametrize("phase", Phase)
+def test_the_run_does_what_its_table_says(phase: Phase, name: str) -> None:
+    play = Play()
+    if phase is not Phase.NEVER:
+        play.start("a")
+    if phase is Phase.DRAINING:
+        play.control("drain")
+    if phase is Phase.ENDED:
+        play.result("a")
+    assert play.machine.state.phase is phase
+    cell = RUN_TABLE[phase, name]
+    options = RunOptions(max_workers=0)
+    event = {
+        "RUN_STARTED": RunStarted("r", "s", "/", options, plan_of("a", "b")),
+        "RUN_RESUMED": RunResumed("r", options, 0),
+    }
+    before = play.machine.digest()
+
+    def act() -> None:
+        if name in event:
+            play.fact(event[name])
+        elif name == "RUN_ENDED":
+            play.machine.replay(RunEnded("done", None, {}), 1.0)
+        else:
+            play.control(name.lower())
+
+    if cell is ILLEGAL or (name == "RUN_ENDED" and phase in (Phase.RUNNING, Phase.DRAINING)):  # `a` still runs
+        with pytest.raises(IllegalTransition):
+            act()
+        assert play.machine.digest() == before
+        return
+    act()
+    assert play.machine.state.phase is (phase if cell is IGNORED else cell)
+
+
+def test_late_events_of_an_old_attempt_are_ignored_and_counted(play: Play) -> None:
+    play.start("a", retries=1)
+    old = play.attempt("a")
+    play.result("a", "fails").timer("a")
+    assert play.attempt("a") != old
+    play.fact(ResultReceived(A, old, ending())).fact(ProgressReceived(A, old, 1.0, ""))
+    play.fact(WorkerGone(A, old, True, "")).fact(ReportReceived(A, old, {})).fact(AttemptAdopted(A, old))
+    assert play.running == ["a"]
+    expected = {"RESULT": 1, "PROGRESS": 1, "WORKER_GONE": 1, "REPORT": 1, "ATTEMPT_ADOPTED": 1}
+    assert play.machine.state.ignored == play.view.ignored == expected
+
+
+def test_a_second_result_of_an_attempt_changes_nothing(play: Play) -> None:
+    play.start("a", "b")
+    first = play.attempt("a")
+    play.result("a").fact(ResultReceived(A, first, ending("fails")))
+    assert play.statuses["a"] == "done"
+    assert play.decided == []
+
+
+def test_facts_about_unknown_tasks_and_timers_are_ignored(play: Play) -> None:
+    play.start("a").fact(ResultReceived(TaskId("x"), ONE, ending()))
+    play.fact(TimerFired("retry:x")).fact(TimerFired("unknown"))
+    assert play.machine.state.ignored == {"RESULT": 1, "TIMER_FIRED": 2}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        WorkerDispatched(TaskId("x"), ONE, 1, "00000000"),
+        WorkerDispatched(TaskId("b"), AttemptId("b~1-00000000"), 0, "00000000"),
+        StopDecided(A, AttemptId("a~1-ffffffff"), "stopped"),
+    ],
+    ids=["unknown task", "number used before", "other attempt"],
+)
+def test_a_decision_that_does_not_fit_is_impossible(play: Play, event: Event) -> None:
+    play.start("a", "b", max_workers=1)
+    before = play.machine.digest()
+    with pytest.raises(IllegalTransition):
+        play.machine.replay(event, 1.0)
+    assert play.machine.digest() == before
+
+
+def test_the_exception_carries_the_tasks_story(play: Play) -> None:
+    play.start("a")
+    attempt = play.attempt("a")
+    play.result("a")
+    with pytest.raises(IllegalTransition) as caught:
+        play.machine.replay(TaskBlocked(A, A, (), ""), 1.0)
+    assert caught.value.story == (
+        f"WORKER_DISPATCHED {attempt}",
+        f"RESULT {attempt}",
+        f"ATTEMPT_ENDED {attempt} success",
+        "TASK_COMPLETE",
+    )
+    assert "TASK_BLOCKED is impossible for task a in done; before it: WORKER_DISPATCHED" in str(caught.value)
+
+
+def test_the_story_is_bounded(play: Play) -> None:
+    play.start("a", retries=20)
+    for _ in range(15):
+        play.result("a", "fails").timer("a")
+    assert len(play.machine.state.tasks[A].story) == MAX_STORY
