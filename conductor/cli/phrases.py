@@ -89,8 +89,8 @@ def _control(payload: JsonObject) -> str:
 
 
 def _run_ended(payload: JsonObject) -> str:
-    reason = f" ({payload['reason']})" if payload.get("reason") else ""
-    return f"run ended: {payload['state']}{reason}: {counts_line(payload.get('counts', {}))}"
+    why = f" ({payload['reason']})" if payload.get("reason") not in (None, payload["state"]) else ""
+    return f"run ended: {payload['state']}{why}: {counts_line(payload.get('counts', {}))}"
 
 
 def _names(tasks: Sequence[str]) -> str:

@@ -100,7 +100,9 @@ class Estimator:
         self._at = 0.0
 
     def left(self, view: RunView, now: float) -> float | None:
-        """Return the expected seconds to the end; None where nothing tells."""
+        """Return the expected seconds to the end; None where nothing tells, or where the run will leave work undone."""
+        if view.state != "running":
+            return None
         basis = (view.id, *view.counts.values())
         if basis != self._basis:
             self._learn(view)

@@ -125,7 +125,7 @@ class LiveScreen:
         lines = []
         for row, cell in zip(shown, cells(shown, self._console.width - 1), strict=True):
             style = STATUS_STYLE[row.status]
-            line = Text(no_wrap=True, overflow="crop", end="")
+            line = Text(no_wrap=True, overflow="crop")
             line.append(f"{STATUS_GLYPH[row.status]} {cell.status}  ", style=style)
             line.append(f"{cell.id}  ", style="dim" if row.status in ("pending", "skipped") else "bold")
             line.append(f"{cell.name}  ", style="dim" if row.status in ("pending", "skipped") else "")
@@ -135,13 +135,13 @@ class LiveScreen:
             line.rstrip()
             lines.append(line)
         if rest:
-            lines.append(Text(rest_line(rest), style="dim", no_wrap=True, overflow="ellipsis", end=""))
+            lines.append(Text(rest_line(rest), style="dim", no_wrap=True, overflow="ellipsis"))
         return Group(*lines)
 
     def _bar(self, totals: Totals) -> Text:
         text = totals_text(totals)
         width = min(MAX_BAR, max(self._console.width - len(text) - 3, 0))
-        line = Text(no_wrap=True, overflow="ellipsis", end="")
+        line = Text(no_wrap=True, overflow="ellipsis")
         if width >= 8:
             for status, columns in bar(totals.counts, width):
                 style = "bright_black" if status == "pending" else STATUS_STYLE[status]

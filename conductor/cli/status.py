@@ -77,7 +77,7 @@ def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
     view = loaded.view
     running = loaded.holder if loaded.state in OPEN_STATES else None
     who = f" by pid {running.pid} on {one_line(running.host)}" if running else ""
-    reason = f" ({one_line(view.reason)})" if view.reason else ""
+    reason = f" ({one_line(view.reason)})" if view.reason and view.reason != loaded.state else ""
     span = ""
     if view.started_at is not None:
         ended = view.ended_at

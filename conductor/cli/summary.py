@@ -39,7 +39,7 @@ def _headline(view: RunView, *, colour: bool) -> str:
         number = len(view.tasks)
         what = "1 task is done" if number == 1 else f"All {number} tasks are done"
         return paint(f"{STATUS_GLYPH['done']} {what}{took}.", "green", colour=colour)
-    reason = f" ({one_line(view.reason)})" if view.reason else ""
+    reason = f" ({one_line(view.reason)})" if view.reason and view.reason != view.state else ""
     return f"{paint(view.state, 'bold', colour=colour)}{reason}{took}: {counts_line(counts, colour=colour)}."
 
 
