@@ -1,0 +1,272 @@
+"""status, why, logs and the run's result, on a track with a history."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conductor.cli import logs
+from conductor.cli.main import run_command_line
+from conductor.core.events import ControlReceived, TimerFired
+from conductor.core.words import WORDS
+
+if TYPE_CHECKING:
+    from conftest import Story
+
+NODES = """  nodes:
+    - {id: "1", name: "First", files: [a.py]}
+    - {id: "2", name: "Second", depends_on: ["1"]}
+    - {id: "3", name: "Third", files: [a.py]}
+    - {id: "4", name: "Last", depends_on: ["2"]}
+    - {id: "5", name: "Other\\u202e"}
+"""
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a verb that must succeed; return what it printed."""
+    assert run_command_line(arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def status(capsys: pytest.CaptureFixture[str], track: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(call(capsys, "status", str(track), "--json"))
+    assert sum(data["counts"].values()) == len(data["tasks"])
+    assert tuple(data["counts"]) == WORDS
+    return data
+
+
+def worked_off(story: Story) -> None:
+    """1 fails twice, so 2 and 4 are blocked; 3 and 5 are done."""
+    story.start(NODES, retries=1)
+    story.end("1", 3, tail="first try\n")
+    story.tell(TimerFired("retry:1"))
+    story.end("3", 0, log=b"hello\x1b[2J\n")
+    story.end("1", 3, tail="trace\nboom\n", log=b"line 1\n")
+    story.write_log("1", "log.err", b"boom\n")
+    story.end("5")
+
+
+def test_status_json_has_the_documented_shape(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    story.progress("5", 40, "half")
+    data = status(capsys, track)
+    assert data["track"] == str(track)
+    assert data["project"] == str(track.parent)
+    run = data["run"]
+    assert set(run) >= {
+        *("id", "state", "epoch", "conductor", "durability", "started_at", "ended_at", "reason", "not_ingested")
+    }
+    assert (run["state"], run["epoch"], run["durability"]) == ("running", 1, "process")
+    assert set(run["conductor"]) == {"pid", "host"}
+    assert run["started_at"] == "2025-06-15T15:06:40.000Z"
+    assert [task["id"] for task in data["tasks"]] == ["1", "2", "3", "4", "5"]
+    assert set(data["tasks"][0]) >= {
+        *("id", "name", "status", "attempts", "worker", "alive", "started_at", "ended_at", "exit", "error"),
+        *("blocked_by", "waits_for", "progress_pct", "usage", "commit", "evidence"),
+    }
+    by_id = {task["id"]: task for task in data["tasks"]}
+    assert (by_id["5"]["status"], by_id["5"]["alive"], by_id["5"]["progress_pct"]) == ("running", True, 40)
+    assert (by_id["2"]["status"], by_id["2"]["worker"], by_id["2"]["alive"]) == ("pending", None, None)
+    assert by_id["3"]["waits_for"] == [{"kind": "conflict", "what": "a.py", "holder": "1", "until": None}]
+
+
+def test_status_json_after_the_end(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    data = status(capsys, track)
+    assert data["run"]["state"] == "failed"
+    assert data["run"]["ended_at"] == "2025-06-15T15:06:52.000Z"
+    by_id = {task["id"]: task for task in data["tasks"]}
+    assert by_id["1"]["exit"] == {"code": 3, "signal": None}
+    assert by_id["1"]["error"] == {"class": "exit", "message": "exit 3: boom"}
+    assert (by_id["1"]["attempts"], by_id["1"]["alive"]) == (2, False)
+    assert by_id["4"]["blocked_by"] == ["1"]
+
+
+def test_a_dead_conductor_leaves_the_run_interrupted(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(NODES)
+    story.host.close()
+    data = status(capsys, track)
+    assert (data["run"]["state"], data["run"]["conductor"]) == ("interrupted", None)
+    assert {task["id"] for task in data["tasks"] if task["alive"]} == {"1", "5"}
+    text = call(capsys, "status", str(track))
+    assert "The conductor is gone before the run ended; 2 workers of it still work. Go on: conductor run" in text
+    text = call(capsys, "stop", str(track))
+    assert text.startswith("no conductor is running, but 2 workers of an earlier one still work: ")
+
+
+def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    text = call(capsys, "status", str(track))
+    assert re.sub(r"ended [0-9: -]+: ", "ended then: ", text) == (
+        "failed, 12s, ended then: 2 done, 1 failed, 2 blocked\n"
+        "\n"
+        "✗ failed   1  #2  3.0s  First  (exit 3: boom)\n"
+        "⊘ blocked  2            Second  (by 1)\n"
+        "✓ done     3      3.0s  Third\n"
+        "⊘ blocked  4            Last  (by 1)\n"
+        "✓ done     5      3.0s  Other\\u202e\n"
+        "\n"
+        f"Why: conductor why {track} 1\n"
+        f"Go on: conductor run {track}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "parts"),
+    [
+        (
+            "1",
+            [
+                "✗ failed  1 First\n  Attempt 2 failed: exit 3: boom.\n",
+                "The end of what it printed:\n  trace\n  boom\n",
+                "RETRY_SCHEDULED    1         attempt 2 in ",
+                "Output:   conductor logs ",
+                "Go on:    conductor run ",
+            ],
+        ),
+        ("4", ["⊘ blocked  4 Last\n  Blocked by 1 First (failed: exit 3: boom).\n", "Why:      conductor why "]),
+        ("5", ["✓ done  5 Other\\u202e\n  Done after 3.0s.\n"]),
+    ],
+)
+def test_why_explains(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], task: str, parts: list[str]
+) -> None:
+    worked_off(story)
+    text = call(capsys, "why", str(track), task)
+    for part in parts:
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [
+        ("1", "Tries again: attempt 2"),
+        ("2", "Depends on 1 (waiting)."),
+        ("3", "Attempt 1 runs for "),
+    ],
+)
+def test_why_while_it_runs(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], task: str, sentence: str
+) -> None:
+    story.start(NODES, retries=1)
+    story.end("1", 3)
+    assert sentence in call(capsys, "why", str(track), task)
+
+
+def test_why_names_a_conflict(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    assert "Waits for a.py, in use by 1." in call(capsys, "why", str(track), "3")
+
+
+def test_why_json(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    data = json.loads(call(capsys, "why", str(track), "2", "--json"))
+    assert data["depends_on"] == [{"id": "1", "status": "failed"}]
+    assert data["task"]["blocked_by"] == ["1"]
+    assert [record["type"] for record in data["records"]] == ["TASK_BLOCKED"]
+    assert json.loads(call(capsys, "why", str(track), "1", "--json"))["tail"] == "trace\nboom\n"
+
+
+@pytest.mark.parametrize("verb", ["why", "logs"])
+def test_an_unknown_task_is_an_error(story: Story, track: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    story.start(NODES)
+    assert run_command_line([verb, str(track), "11", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["hint"]) == ("unknown_task", "did you mean 1?")
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["why", "1"], ["logs", "1"], ["events"]])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_track_never_run_is_no_error(
+    track: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], more: list[str]
+) -> None:
+    assert run_command_line([arguments[0], str(track), *arguments[1:], *more]) == 0
+    out = capsys.readouterr().out
+    if more and arguments[0] != "events":
+        assert "error" not in json.loads(out)
+    assert list(track.iterdir()) == []
+
+
+def test_never_run_in_json(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = status(capsys, track)
+    assert (data["run"]["state"], data["run"]["id"], data["tasks"]) == ("never_run", None, [])
+
+
+def test_looking_writes_nothing(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    before = {path: path.stat().st_mtime_ns for path in track.rglob("*")}
+    for arguments in (["status"], ["why", "1"], ["logs", "1"], ["events"]):
+        assert run_command_line([arguments[0], str(track), *arguments[1:]]) == 0
+    assert {path: path.stat().st_mtime_ns for path in track.rglob("*")} == before
+
+
+def test_logs_keep_the_streams_apart(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    assert run_command_line(["logs", str(track), "1"]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("line 1\n", "boom\n")
+    assert call(capsys, "logs", str(track), "1", "--stderr") == "boom\n"
+    assert call(capsys, "logs", str(track), "1", "--attempt", "1") == ""
+
+
+def test_logs_in_a_pipe_are_byte_for_byte(story: Story, track: Path, capfdbinary: Any) -> None:
+    worked_off(story)
+    assert run_command_line(["logs", str(track), "3"]) == 0
+    assert capfdbinary.readouterr().out == b"hello\x1b[2J\n"
+
+
+def test_req31_logs_on_a_terminal_are_escaped(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_off(story)
+    monkeypatch.setattr(logs, "is_terminal", lambda stream: True)
+    assert call(capsys, "logs", str(track), "3") == "hello\\e[2J\n"
+
+
+def test_logs_json(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    data = json.loads(call(capsys, "logs", str(track), "1", "--json"))
+    assert data["stdout"] == {"head": "line 1\n", "tail": "", "not_kept": 0}
+    assert data["attempt"].startswith("1~2-")
+
+
+def test_an_attempt_that_is_not_there_names_those_that_are(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worked_off(story)
+    assert run_command_line(["logs", str(track), "1", "--attempt", "7"]) == 2
+    assert capsys.readouterr().err == "error: task 1 has no attempt 7\nhint: it has: 1, 2\n"
+
+
+def test_following_ends_with_the_attempt(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(NODES)
+    story.write_log("5", "log", b"one\n")
+    steps = iter(
+        [
+            lambda: story.write_log("5", "log", b"one\ntwo\n"),
+            lambda: story.end("5", log=b"one\ntwo\nthree\n"),
+        ]
+    )
+    monkeypatch.setattr(logs, "pause", lambda seconds: next(steps)())
+    assert call(capsys, "logs", str(track), "5", "-f") == "one\ntwo\nthree\n"
+
+
+def test_a_stopped_run_says_how_to_go_on(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    story.tell(ControlReceived("drain", "operator:me"))
+    assert status(capsys, track)["run"]["state"] == "draining"
+    story.end("1")
+    story.end("5")
+    text = call(capsys, "status", str(track))
+    assert text.startswith("stopped, ")
+    assert text.endswith(f"Go on: conductor run {track}\n")
