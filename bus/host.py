@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ class FileHost(FileReader):
 
     def scan(self) -> Scan:
         """Read `inbox/` and `control/`. Found files stay until `discard`."""
-        found = inbox.scan(self.folders, self._quarantine, _check_payload)
+        found = inbox.scan(self.folders, self._quarantine, _check_content)
         if not self._set_aside:
             return found
         aside, self._set_aside = self._set_aside, []
@@ -194,14 +195,18 @@ class FileHost(FileReader):
         return live
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:
-        """Write `revoked`. Idempotent: the first reason stays. Nothing to do where the attempt has no folder."""
+        """Write `revoked`. Idempotent: the first reason stays. Nothing to do where the attempt has no folder.
+
+        On a full disk nothing is written: the signal that goes with it says the same.
+        """
         try:
             at = self.folders.attempt(attempt)
         except FileNotFoundError:
             return
         try:
             body = dumps({"reason": reason}).encode() + b"\n"
-            self.fs.publish(f"{self._owner}.revoked", self._tmp, layout.REVOKED, at, body)
+            with _full_disk_tolerated():
+                self.fs.publish(f"{self._owner}.revoked", self._tmp, layout.REVOKED, at, body)
         finally:
             self.fs.close(at)
 
@@ -213,12 +218,13 @@ class FileHost(FileReader):
             self._sweep()
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
-        """Replace `locks.json` and `worker-status.json` where they have changed."""
+        """Replace `locks.json` and `worker-status.json` where they have changed, and where the disk has room."""
         for name, view in ((layout.LOCKS_VIEW, locks), (layout.WORKERS_VIEW, workers)):
             body = dumps(view).encode() + b"\n"
             if self._views.get(name) != body:
-                self._replace(name, body)
-                self._views[name] = body
+                with _full_disk_tolerated():
+                    self._replace(name, body)
+                    self._views[name] = body
 
     def close(self) -> None:
         """Give up the track. The lock file stays."""
@@ -293,6 +299,16 @@ def open_host(
         raise
 
 
+@contextmanager
+def _full_disk_tolerated() -> Iterator[None]:
+    """For what is only a hint or a view, and not worth stopping for."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+
+
 def is_power(durability: str) -> bool:
     """Tell `power` from `process`; raises ValueError for anything else."""
     if durability not in ("power", "process"):
@@ -355,7 +371,7 @@ def _random_ids() -> Iterator[str]:
         yield from (pool[start : start + 32] for start in range(0, len(pool), 32))
 
 
-def _check_payload(message: Message) -> None:
-    from bus.schema import check_payload  # pydantic is loaded when somebody hands something in, not before
+def _check_content(message: Message) -> None:
+    from bus.schema import check_content  # pydantic is loaded when somebody hands something in, not before
 
-    check_payload(message)
+    check_content(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bus import layout
-from bus._fs import Refused
+from bus._fs import NO_SPACE, Refused
 from bus.contract import Control, Incoming, Quarantined, Scan
 from bus.folders import Folders
 from bus.quarantine import Quarantine
@@ -62,7 +62,7 @@ def _scan_inbox(
                 raise Refused("attempt or id differ from those in the name")
             check(message)
         except (Refused, ValueError) as error:
-            bad.append(quarantine.take(name, inbox, str(error)))
+            _set_aside(quarantine, name, inbox, error, bad)
             continue
         except OSError:  # it is gone, or the error may pass: the next scan looks again
             continue
@@ -91,10 +91,18 @@ def _scan_control(folders: Folders, quarantine: Quarantine, bad: list[Quarantine
             data = folders.fs.read_file(name, at=control, cap=MAX_MESSAGE)
             found.append(read_order(name, *parsed, data))
         except (Refused, ValueError) as error:
-            bad.append(quarantine.take(name, control, str(error)))
+            _set_aside(quarantine, name, control, error, bad)
         except OSError:
             continue
     return found
+
+
+def _set_aside(quarantine: Quarantine, name: str, at: int, why: Exception, bad: list[Quarantined]) -> None:
+    try:
+        bad.append(quarantine.take(name, at, str(why)))
+    except OSError as error:
+        if error.errno not in NO_SPACE:  # a full disk: it stays where it is, and the next scan comes back to it
+            raise
 
 
 def read_order(name: str, number: int, verb: str, data: bytes) -> Control:

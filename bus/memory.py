@@ -13,7 +13,7 @@ from bus.contract import Control, Holder, Incoming, Scan
 from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked
 from bus.hand import result_message
 from bus.projection import View
-from bus.schema import check_payload
+from bus.schema import check_content
 from bus.times import utc
 from bus.wire import (
     AttemptId,
@@ -326,7 +326,7 @@ class MemoryHand:
         if message.attempt != self.attempt:
             raise ValueError(f"a message of {message.attempt} from the hand of {self.attempt}")
         message = decode_message(encode_message(message))
-        check_payload(message)
+        check_content(message)
         self._bus.inbox[layout.message_name(message.attempt, message.id)] = message
 
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:

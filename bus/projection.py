@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
+from collections import deque
 from collections.abc import Iterable
 
 from bus import layout
-from bus._fs import Refused
+from bus._fs import NO_SPACE, Refused
 from bus.folders import Folders
 from bus.wire import JsonObject, Record, TaskId, dumps
 
@@ -83,16 +84,34 @@ class Projection:
         self.scratch = scratch
         """Name of the scratch file in `tmp/`."""
         self._view = View()
+        self._due: deque[tuple[str, bytes | None]] = deque()
+        """What is still to be done, in order: names with what they will hold, None for those that go."""
 
     def project(self, records: Iterable[Record]) -> None:
-        """Make the directory agree with these records, which follow those before. Idempotent."""
-        events = self._folders.fd(layout.EVENTS)
+        """Make the directory agree with these records, which follow those before. Idempotent.
+
+        Where the disk is full, what is left over is done by the next call.
+        """
         for record in records:
             gone, come = self._view.apply(record)
-            for name in gone:
-                self._archive(name, events)
-            for name, content in come:
-                self._put(name, content, events)
+            self._due.extend((name, None) for name in gone)
+            self._due.extend(come)
+        self._work_off()
+
+    def _work_off(self) -> None:
+        events = self._folders.fd(layout.EVENTS)
+        while self._due:
+            name, content = self._due[0]
+            try:
+                if content is None:
+                    self._archive(name, events)
+                else:
+                    self._put(name, content, events)
+            except OSError as error:
+                if error.errno in NO_SPACE:
+                    return
+                raise
+            self._due.popleft()
 
     def rebuild(self, records: Iterable[Record]) -> list[str]:
         """Make the directory agree with the whole journal; return the names that a foreign hand had made or changed.

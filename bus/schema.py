@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bus.wire import Message, WireError
+from bus.wire import CONDUCTOR_TYPES, Message, WireError
 
 
 class _Model(BaseModel):
@@ -93,8 +93,10 @@ class Result(_Model):
 _PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result}
 
 
-def check_payload(message: Message) -> None:
-    """Raise WireError where the payload is not what the message's type says."""
+def check_content(message: Message) -> None:
+    """Raise WireError for a type that only the conductor may say, and for a payload that does not fit its type."""
+    if message.type in CONDUCTOR_TYPES:
+        raise WireError(f"{message.type} is said by the conductor only")
     model = _PAYLOADS.get(message.type)
     if model is None:
         return

@@ -32,6 +32,15 @@ MAX_MESSAGE = 1 << 20
 MAX_DEPTH = 32
 """Deepest nesting of a message."""
 
+CONDUCTOR_TYPES = frozenset({
+    "RUN_STARTED", "RUN_RESUMED", "RUN_ENDED", "ATTEMPT_ADOPTED", "ATTEMPT_QUIET", "ATTEMPT_ENDED",
+    "WORKER_DISPATCHED", "WORKER_GONE", "LAUNCH_FAILED", "STOP", "RETRY_SCHEDULED", "TIMER_FIRED", "WAIT_BEGAN",
+    "WAIT_ENDED", "GRANT_SEEN", "GRANT_GONE", "PLAN_EDITED", "CONTROL", "FOREIGN_WRITE", "QUARANTINED",
+    "DEADLOCK_DETECTED", "DEADLOCK_RESOLVED", "PROVIDER_PAUSED", "PROVIDER_RESUMED", "TASK_COMPLETE", "TASK_FAILED",
+    "TASK_BLOCKED", "TASK_SKIPPED", "TASK_CANCELLED", "DEP_READY",
+})  # fmt: skip
+"""Types of records that are facts and decisions of the conductor: a message of such a type is refused."""
+
 JsonObject = Mapping[str, Any]
 
 

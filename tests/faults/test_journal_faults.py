@@ -198,3 +198,28 @@ def test_requirement_8_removed_folders_are_made_again(root: Path) -> None:
     shutil.rmtree(root / "inbox")
     assert host.scan().messages == ()
     assert (root / "inbox").is_dir()
+
+
+@pytest.mark.parametrize("full", ["error", "short"])
+def test_requirement_32_full_disk_delays_views_and_quarantine(root: Path, full_disk: Any, full: str) -> None:
+    host = open_host(root, durability="process", fs=full_disk)
+    attempt = attempt_id(TaskId("1"), 1, "0a1b2c3d")
+    os.close(host.create_attempt(attempt))
+    failed = host.stage("TASK_FAILED", {"task_id": "1", "error": "x"}, NOW, task=TaskId("1"))
+    host.commit()
+    host.project([failed])
+    complete = host.stage("TASK_COMPLETE", {"task_id": "1", "unblocks": ["2"]}, NOW, task=TaskId("1"))
+    host.commit()
+    (root / "inbox" / "noise").touch()
+    full_disk.full = full
+    host.project([complete])
+    host.write_views({}, {"w": {}})
+    host.revoke(attempt, "stopped")
+    assert host.scan().quarantined == ()
+    assert (root / "inbox" / "noise").exists()
+    full_disk.full = None
+    host.project([])
+    host.write_views({}, {"w": {}})
+    assert {path.name for path in (root / "events").glob("*.event")} == {"TASK_COMPLETE_1.event", "DEP_READY_2.event"}
+    assert (root / "worker-status.json").exists()
+    assert len(host.scan().quarantined) == 1

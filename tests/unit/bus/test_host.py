@@ -243,6 +243,8 @@ def test_hidden_files_are_passed_over(root: Path, host: FileHost) -> None:
         {"type": "PROGRESS", "payload": {"pct": "50"}},
         {"type": "PROGRESS", "payload": {"pct": 101}},
         {"type": "REPORT", "payload": {"verb": "maybe"}},
+        {"type": "TASK_COMPLETE", "payload": {"task_id": "1.1"}},
+        {"type": "RUN_ENDED", "payload": {}},
         {"type": "RESULT", "payload": {"started": "yes", "ended_by": "self"}},
         {"type": "RESULT", "payload": {"started": True, "ended_by": "fate"}},
     ],
