@@ -11,6 +11,8 @@ _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 
 def split_list(text: str) -> list[str]:
     """Split `a.py, b.py` and several lines into their parts; anything else is one part."""
+    if "," not in text and "\n" not in text:
+        return [text]
     parts = [part for part in re.split(r",\s+|\n", text.strip().rstrip(",")) if part.strip()]
     if len(parts) > 1 and ("\n" in text or all(" " not in part.strip() and _looks_like_path(part) for part in parts)):
         return [part.strip() for part in parts]
@@ -22,8 +24,9 @@ def split_note(text: str) -> tuple[str | None, str | None]:
 
     `models.py (delete)` gives `models.py`, `(delete)`; `stubs from Phase 3` gives None and the whole text.
     """
-    whole = " ".join(text.split())
-    found = _NOTE.match(whole)
+    words = text.split()
+    whole = " ".join(words)
+    found = _NOTE.match(whole) if len(words) > 1 else None
     pattern, note = (found[1], found[2]) if found else (whole, None)
     if len(pattern) > 1 and pattern[0] == pattern[-1] == "`":
         pattern = pattern[1:-1].strip()

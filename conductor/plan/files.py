@@ -9,6 +9,24 @@ from pathlib import Path
 from conductor.errors import PlanError
 
 
+def refuse_other_than_directory(track_dir: Path) -> None:
+    """Raise PlanError `plan_missing` where there is no such directory."""
+    try:
+        if stat.S_ISDIR(track_dir.stat().st_mode):
+            return
+        what = "is not a directory"
+    except FileNotFoundError:
+        what = "does not exist"
+    except (OSError, ValueError) as error:
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise PlanError(
+        "plan_missing",
+        f"the track {track_dir} {what}",
+        path=str(track_dir),
+        hint="Give a directory that contains plan.md; `conductor init TRACK` makes one.",
+    )
+
+
 def read_bytes(path: Path, max_bytes: int) -> bytes | None:
     """Return what the file holds; None where there is none.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from conductor.core.task import Group, Limits, Plan, PlanWarning, TaskSpec
 from conductor.errors import PlanError
+from conductor.plan.collector import without_collector
 
 FORMAT = 1
 _PARTS: dict[str, type[Any]] = {"tasks": TaskSpec, "groups": Group, "warnings": PlanWarning}
@@ -30,16 +31,18 @@ def dump(plan: Plan) -> bytes:
 def parse(body: bytes) -> Plan:
     """Return the plan that was dumped; raises PlanError `plan_field` where the bytes are not that."""
     try:
-        data = json.loads(body)
-        if data["format"] != FORMAT:
-            raise PlanError("plan_field", f"the frozen plan has format {data['format']!r}; this version reads {FORMAT}")
-        del data["format"]
-        parts: dict[str, Any] = {
-            name: tuple(_read(kind, part) for part in data.pop(name)) for name, kind in _PARTS.items()
-        }
-        return Plan(limits=_read(Limits, data.pop("limits")), **parts, **data)
+        with without_collector():
+            return _plan(json.loads(body))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise PlanError("plan_field", f"not a frozen plan: {error}") from None
+
+
+def _plan(data: Any) -> Plan:
+    if data["format"] != FORMAT:
+        raise PlanError("plan_field", f"the frozen plan has format {data['format']!r}; this version reads {FORMAT}")
+    del data["format"]
+    parts: dict[str, Any] = {name: tuple(_read(kind, part) for part in data.pop(name)) for name, kind in _PARTS.items()}
+    return Plan(limits=_read(Limits, data.pop("limits")), **parts, **data)
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:

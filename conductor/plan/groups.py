@@ -39,10 +39,12 @@ class GroupReader:
         if fields.is_null(node):
             return ()
         hint = "Write a list of groups, each with id and tasks."
-        return tuple(
+        groups = tuple(
             self._group(fields.mapping("parallel_groups", item), number)
             for number, item in enumerate(fields.sequence("parallel_groups", node, hint), start=1)
         )
+        self._check_waits(groups, node.line)
+        return groups
 
     def _group(self, node: Map, number: int) -> Group:
         values = {str(key): value for key, value in node.items() if not fields.is_null(value)}
@@ -71,7 +73,10 @@ class GroupReader:
     def _unknown_keys(self, name: str, node: Map) -> None:
         for key in node:
             meant = None if key in GROUP_KEYS else meant_key(key, GROUP_KEYS)
-            if meant is not None:
+            if meant is None and meant_key(key, ("depends_on",)) is not None:
+                message = f"group {name}: {shown(key)} orders nothing; write depends_on in the tasks"
+                self._warnings.add("group_order", message, key.line)
+            elif meant is not None:
                 hint = f'Did you mean "{meant}"?'
                 self._warnings.add("did_you_mean", f"group {name}: {shown(key)} has no effect. {hint}", key.line)
 
@@ -125,6 +130,19 @@ class GroupReader:
             self._warnings.add("group_levels", message, line)
         if group.conflict_free:
             self._shared_files(group, line)
+
+    def _check_waits(self, groups: Sequence[Group], line: int) -> None:
+        waiting = [
+            (group.id, task, wanted)
+            for group in groups
+            for task in group.tasks
+            for wanted in self._tasks[task].depends_on
+            if wanted not in self._member_of
+        ]
+        if waiting:
+            name, task, wanted = waiting[0]
+            message = f"group {name}: {task} waits for {wanted}, which stands in no group; dependencies decide"
+            self._warnings.add("group_waits", message, line)
 
     def _shared_files(self, group: Group, line: int) -> None:
         members = Plan(tuple(self._tasks[task] for task in group.tasks))

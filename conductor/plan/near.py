@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from difflib import get_close_matches
 from functools import lru_cache
+
+_MOST_COMPARED = 5000
+"""Words beyond which the search for a close one would take seconds."""
 
 _MEANT = {
     "deps": "depends_on",
@@ -29,7 +32,9 @@ _MEANT = {
     "upstream": "depends_on",
     "title": "name",
     "command": "run",
+    "commands": "run",
     "cmd": "run",
+    "acceptancecriteria": "acceptance",
     "script": "run",
     "exec": "run",
     "check": "verify",
@@ -67,7 +72,9 @@ def meant_key(key: str, known: tuple[str, ...]) -> str | None:
     return by_plain[close[0]] if close else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, known: Collection[str]) -> str | None:
     """Return a hint that names the closest of `known`, if any is close."""
+    if len(known) > _MOST_COMPARED:
+        return None
     close = get_close_matches(word[:200], known, n=1, cutoff=0.6)
     return f'Did you mean "{close[0]}"?' if close else None

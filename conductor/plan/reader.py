@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from conductor.core.task import Plan
 from conductor.errors import PlanError
-from conductor.plan.files import decode, read_bytes
+from conductor.plan.collector import without_collector
+from conductor.plan.files import decode, read_bytes, refuse_other_than_directory
 from conductor.plan.locate import LANGUAGES, Block, find_blocks, is_dag, split_lines
 from conductor.plan.prose import find_items
+from conductor.plan.skeleton import tasks_in
 from conductor.plan.validate import Document, build_plan
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Text, read_yaml
@@ -39,14 +38,7 @@ class _Found:
 
 def read_track(track_dir: Path, *, max_bytes: int) -> Plan:
     """Read the plan of a track directory; raises PlanError whose path is the file's name in the track."""
-    if not track_dir.is_dir():
-        what = "is not a directory" if track_dir.exists() else "does not exist"
-        raise PlanError(
-            "plan_missing",
-            f"the track {track_dir} {what}",
-            path=str(track_dir),
-            hint="Give a directory that contains plan.md; `conductor init TRACK` makes one.",
-        )
+    refuse_other_than_directory(track_dir)
     warnings = Warnings()
     body = read_bytes(track_dir / PLAN, max_bytes)
     files = {name: text for name in DAG_FILES if (text := _dag_file(track_dir / name, max_bytes)) is not None}
@@ -99,23 +91,11 @@ def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name:
         raise _two_dags(found[0], found[1])
     dag = found[0]
     try:
-        with _without_collector():
+        with without_collector():
             return build_plan(_root(dag), Document(lines, blocks, dag.block), dag.source, warnings)
     except PlanError as error:
         error.path = error.path or dag.source
         raise
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep the cyclic collector from walking millions of nodes, none of which is garbage: a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _in_block(block: Block, lines: list[str], name: str) -> _Found:
@@ -179,6 +159,8 @@ def _no_dag(lines: list[str], blocks: list[Block], name: str) -> PlanError:
         seen = f"found {fences} YAML blocks without that key" if fences else "found no YAML block"
         if boxes:
             seen += f", and {boxes} check boxes, which do not say what depends on what"
+        elif steps := len(tasks_in("\n".join(lines))):
+            seen += f", and {steps} headings that look like tasks, which do not say what depends on what"
     mislabelled = next((block for block in blocks if block.language not in LANGUAGES and is_dag(block, lines)), None)
     hint = "`conductor init TRACK` writes a DAG to start from."
     if mislabelled is not None:

@@ -47,7 +47,7 @@ class TaskReader:
         for key, value in node.items():
             known = _READERS.get(key)
             if known is not None:
-                if not (isinstance(value, Text) and value.is_null):
+                if not (isinstance(value, Text) and value.is_null and not self._names_null(key, value)):
                     values[known[0]] = known[1](self, key, value)
             elif key not in _NAMES:
                 extra[str(key)] = as_json(value)
@@ -71,6 +71,10 @@ class TaskReader:
         else:
             self._warnings.add(code, f"task {self._task}: {message}", at.line)
 
+    def _names_null(self, key: Text, value: Text) -> bool:
+        """Whether a null is meant as the id of a task that is called so."""
+        return key == "depends_on" and TaskId(str(value)) in self._known
+
     def _depends_on(self, key: Text, node: Node) -> tuple[TaskId, ...]:
         wanted: dict[TaskId, None] = {}
         for item in self._dependency_items(key, node):
@@ -86,7 +90,7 @@ class TaskReader:
         items = fields.texts(key, node)
         if isinstance(node, Text) and TaskId(str(node)) not in self._known and "," in node:
             return [node.part(part) for part in node.split(",") if part.strip()]
-        return items
+        return [item for item in items if not item.is_null or TaskId(str(item)) in self._known]
 
     def _unknown_dependency(self, wanted: TaskId, at: Text) -> PlanError:
         hint = did_you_mean(wanted, self._known)

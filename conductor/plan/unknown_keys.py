@@ -23,6 +23,7 @@ _ORDERING_FOR_SURE = frozenset(
 )
 """With other keys near to `depends_on` (`requires`, `after`, …) it depends on whether they name tasks."""
 
+_REVERSED = frozenset(("blocks", "unblocks", "required_by", "before"))
 _NO_TASKS = frozenset(("none", "-", "n/a"))
 _NOT_YET: dict[str, tuple[str, ...]] = {
     "retry_from": ("fresh",),
@@ -72,6 +73,9 @@ def unknown_task_key(key: Text, value: Node, node: Map, known: Container[TaskId]
     A misspelt dependency whose loss would lose an ordering is an error; whatever else is close to a known key is a
     warning; the rest is silently kept.
     """
+    if key in _REVERSED and any(TaskId(task) in known for task in _named(value)):
+        message = f"{key} orders nothing; write depends_on in the tasks that come later"
+        warnings.add("reverse_dependency", message, key.line)
     meant = meant_key(key, TASK_KEYS)
     if meant is None or meant == key:
         return

@@ -4,6 +4,7 @@ Tasks
     tasks_ticked              boxes are ticked already; the tasks run all the same
     did_you_mean              an unknown key is close to a known one
     not_supported_yet         a key whose feature this version does not have
+    reverse_dependency        `blocks` and the like name tasks; only `depends_on` orders them
     duplicate_dependency      a dependency is named twice
     estimate_unknown          `estimated_duration` cannot be read
     file_note                 a note was split off an entry of `files`, `reads` or `outputs`
@@ -20,6 +21,8 @@ Groups
     group_duplicate_task      a task stands in a group twice, or in two groups
     group_chain               members depend on each other
     group_levels              members are on different levels of the graph
+    group_waits               groups wait for tasks that stand in no group; once for the plan
+    group_order               a group names what it depends on; only tasks are ordered
     group_shared_files        `conflict_free: true`, and members write the same file
     group_field               a value of a group that cannot be read
 

@@ -7,7 +7,7 @@ nothing is resolved, constructed or composed, so neither a tag nor a depth bomb 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import yaml
 
@@ -60,6 +60,7 @@ class Map(dict[Text, "Node"]):
 
 
 Node: TypeAlias = Text | Seq | Map
+_C = TypeVar("_C", Seq, Map)
 
 
 def read_yaml(text: str, *, line_offset: int = 0, column_offset: int = 0) -> Node | None:
@@ -112,113 +113,98 @@ class _Builder:
     def __init__(self, first_line: int, first_column: int) -> None:
         self._first_line = first_line
         self._first_column = first_column
-        self._open: list[Seq | Map] = []
-        self._keys: list[Text | None] = []
-        """Per open collection: the key that waits for its value (always None in a sequence)."""
-        self._root: Node | None = None
         self._documents = 0
 
     def build(self, text: str) -> Node | None:
+        documents = Seq()
         try:
             loader = _LOADER(text)
             try:
-                self._consume(loader.get_event)
+                self._consume(loader.get_event, documents)
             finally:
                 loader.dispose()
         except yaml.YAMLError as error:
             raise self._syntax_error(error, text) from None
-        return self._root
+        return documents[0] if documents else None
 
-    def _consume(self, next_event: Any) -> None:
-        """Take events until the stream ends. Scalars, nearly all of them, come first and take the short way."""
-        first_line, first_column, add = self._first_line, self._first_column, self._add
+    def _consume(self, next_event: Any, documents: Seq) -> None:
+        """Take events until the stream ends; `key` is the one that waits for its value in the mapping `parent`."""
+        parent: Seq | Map = documents
+        key: Text | None = None
+        outer: list[tuple[Seq | Map, Text | None]] = []
+        node: Node
         while True:
             event = next_event()
             kind = event.__class__
             if kind is yaml.ScalarEvent:
-                text = Text(event.value)
-                mark = event.start_mark
-                text.line = mark.line + first_line
-                text.column = mark.column + first_column
-                text.plain = not event.style
-                if not text.plain or event.tag is not None or event.anchor is not None:
-                    self._check_scalar(event, text)
-                add(text)
+                node = self._text(event)
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                self._open.pop()
-                self._keys.pop()
+                parent, key = outer.pop()
+                continue
+            elif kind is yaml.MappingStartEvent:
+                node = self._collection(Map(), event, len(outer))
+            elif kind is yaml.SequenceStartEvent:
+                node = self._collection(Seq(), event, len(outer))
             elif kind is yaml.StreamEndEvent:
                 return
             else:
-                self._rarer(kind, event)
+                self._check_other(kind, event)
+                continue
+            if isinstance(parent, Seq):
+                parent.append(node)
+            elif key is None:
+                key = self._key(node, parent)
+            else:
+                parent[key] = node
+                key = None
+            if not isinstance(node, Text):
+                outer.append((parent, key))
+                parent, key = node, None
 
-    def _rarer(self, kind: type[Any], event: Any) -> None:
-        if kind is yaml.MappingStartEvent:
-            self._begin(Map(), event)
-        elif kind is yaml.SequenceStartEvent:
-            self._begin(Seq(), event)
-        elif kind is yaml.AliasEvent:
-            raise plan_error(
-                "plan_yaml", "aliases (*name) are not allowed", self._place(event), hint="Write the value out."
-            )
-        elif kind is yaml.DocumentStartEvent:
-            self._begin_document(event)
-
-    def _begin_document(self, event: Any) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            raise plan_error(
-                "plan_yaml",
-                "a second YAML document begins here",
-                self._place(event),
-                hint="Keep one document; remove the line ---.",
-            )
-
-    def _check_scalar(self, event: Any, text: Text) -> None:
+    def _text(self, event: Any) -> Text:
+        text = Text(event.value)
+        mark = event.start_mark
+        text.line = mark.line + self._first_line
+        text.column = mark.column + self._first_column
+        text.plain = not event.style
         if event.tag is not None or event.anchor is not None:
             self._refuse_tag_and_anchor(event)
         if event.style == '"' and _UNUSABLE.search(text):
             raise plan_error("plan_yaml", "text must not contain NUL or half a character", text)
+        return text
 
-    def _begin(self, node: Seq | Map, event: Any) -> None:
+    def _collection(self, node: _C, event: Any, depth: int) -> _C:
         if event.tag is not None or event.anchor is not None:
             self._refuse_tag_and_anchor(event)
         mark = event.start_mark
         node.line = mark.line + self._first_line
         node.column = mark.column + self._first_column
-        if len(self._open) >= MAX_DEPTH:
+        if depth >= MAX_DEPTH:
             raise plan_error("plan_yaml", f"nested deeper than {MAX_DEPTH} levels", node)
-        self._add(node)
-        self._open.append(node)
-        self._keys.append(None)
+        return node
 
-    def _add(self, node: Node) -> None:
-        if not self._open:
-            self._root = node
-            return
-        parent = self._open[-1]
-        if isinstance(parent, Seq):
-            parent.append(node)
-            return
-        key = self._keys[-1]
-        if key is not None:
-            parent[key] = node
-            self._keys[-1] = None
-        elif isinstance(node, Text):
-            if node in parent:
-                self._refuse_duplicate(parent, node)
-            self._keys[-1] = node
-        else:
+    def _key(self, node: Node, parent: Map) -> Text:
+        if not isinstance(node, Text):
             raise plan_error("plan_yaml", "a key must be plain text, not a list or a mapping", node)
-
-    def _refuse_duplicate(self, parent: Map, key: Text) -> None:
-        first = next(known for known in parent if known == key)
+        if node not in parent:
+            return node
+        first = next(known for known in parent if known == node)
         raise plan_error(
             "plan_yaml",
-            f"the key {shown(key)} stands twice, first on line {first.line}",
-            key,
+            f"the key {shown(node)} stands twice, first on line {first.line}",
+            node,
             hint="Keep one of the two.",
         )
+
+    def _check_other(self, kind: type[Any], event: Any) -> None:
+        if kind is yaml.AliasEvent:
+            hint = "Write the value out."
+            raise plan_error("plan_yaml", "aliases (*name) are not allowed", self._place(event), hint=hint)
+        if kind is yaml.DocumentStartEvent:
+            self._documents += 1
+            if self._documents > 1:
+                hint = "Keep one document; remove the line ---."
+                raise plan_error("plan_yaml", "a second YAML document begins here", self._place(event), hint=hint)
 
     def _refuse_tag_and_anchor(self, event: Any) -> None:
         what, hint = (

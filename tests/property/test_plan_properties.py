@@ -103,11 +103,65 @@ def test_unquoted_ids_survive(task: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["dag", "nodes", "id", "name", "files", "depends_on", "run", "verify", "limits", "defaults", "parallel_groups",
-     "tasks", "agent", "env", ":", ": ", "- ", "\n", "\n  ", "\n    ", "\n    - ", "[", "]", "{", "}", ",", '"', "'",
-     "|", ">", "&a", "*a", "!x", "#", "~", "null", "\t", "1.1", "1.10", "a", "\\", "\x00", "\ufeff", "---", "...",
-     "```", "```yaml\n", "~~~", "<!--", "-->", "- [ ] Task a", "### Task a", "\r", "\u2028", "é", "%", "@", "`", "\ud800"]
-)  # fmt: skip
+    [
+        *(
+            "dag",
+            "nodes",
+            "id",
+            "name",
+            "files",
+            "depends_on",
+            "run",
+            "verify",
+            "limits",
+            "defaults",
+            "parallel_groups",
+        ),
+        *(
+            "tasks",
+            "agent",
+            "env",
+            "null",
+            "1.1",
+            "1.10",
+            "a",
+            "Task",
+            "é",
+            "~",
+            "```",
+            "~~~",
+            "<!--",
+            "-->",
+            "---",
+            "...",
+        ),
+        *(
+            ":",
+            "-",
+            "[",
+            "]",
+            "{",
+            "}",
+            ",",
+            '"',
+            "'",
+            "|",
+            ">",
+            "&a",
+            "*a",
+            "!x",
+            "#",
+            "\\",
+            "%",
+            "@",
+            "`",
+            ": ",
+            "- ",
+        ),
+        *("\n", "\n  ", "\n    ", "\n    - ", "\t", "\x00", "\ufeff", "\r", "\u2028", "\ud800"),
+        *("\n```yaml\n", "\n- [ ] Task a", "\n### Task a"),
+    ]
+)
 
 
 @settings(max_examples=300)

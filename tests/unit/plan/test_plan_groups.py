@@ -46,6 +46,7 @@ def test_a_full_group(load_nodes: LoadNodes, codes: Codes) -> None:
         ("[{id: g, tasks: [a], max_worker: 3}]", ["did_you_mean"]),
         ("[{id: g, members: [a]}]", ["did_you_mean", "group_empty"]),
         ("[{tasks: [a]}]", []),
+        ("[{id: g, tasks: [a], depends_on: [x]}]", ["group_order"]),
         ("[{id: g, tasks: a}]", []),
     ],
 )
@@ -70,6 +71,13 @@ def test_oddities_are_warnings(load_nodes: LoadNodes, codes: Codes, groups: str,
 )
 def test_nonsense_is_refused(refused: Refused, groups: str) -> None:
     assert refused(NODES, f"parallel_groups: {groups}").code == "plan_field"
+
+
+def test_groups_that_wait_for_ungrouped_tasks_give_one_warning(load_nodes: LoadNodes, codes: Codes) -> None:
+    nodes = "- id: a\n- {id: b, depends_on: [a]}\n- {id: c, depends_on: [a]}\n"
+    plan = load_nodes(nodes, "parallel_groups: [{id: g, tasks: [b]}, {id: h, tasks: [c]}]")
+    assert codes(plan) == ["group_waits"]
+    assert "b waits for a" in plan.warnings[0].message
 
 
 def test_an_unknown_member_gets_did_you_mean(load_nodes: LoadNodes) -> None:

@@ -37,7 +37,7 @@ def test_a_group_that_is_a_chain_gives_one_warning(load_nodes: LoadNodes, codes:
 
 
 def test_group_members_on_different_levels_give_one_warning(load_nodes: LoadNodes, codes: Codes) -> None:
-    plan = load_nodes(THREE, 'parallel_groups: [{id: pg, tasks: ["1.2", "2.1"]}]')
+    plan = load_nodes(THREE, 'parallel_groups: [{id: pg, tasks: ["1.2", "2.1"]}, {id: g, tasks: ["1.1"]}]')
     assert codes(plan) == ["group_levels"]
     assert plan.groups[0].tasks == ("1.2", "2.1")
 
@@ -198,6 +198,16 @@ def test_a_misspelt_dependency_that_loses_no_ordering_is_a_warning(
     assert plan.tasks[1].depends_on == ("a",)
 
 
+def test_null_may_be_the_id_of_a_task(load_nodes: LoadNodes) -> None:
+    plan = load_nodes("- id: null\n- {id: a, depends_on: null}\n- {id: b, depends_on: [null, ~]}\n")
+    assert [task.depends_on for task in plan.tasks] == [(), ("null",), ("null",)]
+
+
+def test_dependencies_written_the_other_way_round_are_a_warning(load_nodes: LoadNodes, codes: Codes) -> None:
+    assert codes(load_nodes("- {id: a, blocks: [b]}\n- id: b\n")) == ["reverse_dependency"]
+    assert codes(load_nodes("- {id: a, blocks: [the release]}\n")) == []
+
+
 def test_requires_that_names_no_task_is_a_warning(load_nodes: LoadNodes, codes: Codes) -> None:
     assert codes(load_nodes("- id: a\n  requires: [docker]\n")) == ["did_you_mean"]
 
@@ -284,6 +294,11 @@ def test_check_boxes_only_says_what_was_looked_for_and_what_to_do(tmp_path: Path
     assert "conductor init" in (error.hint or "")
 
 
+def test_headings_only_says_so() -> None:
+    with pytest.raises(PlanError, match="2 headings that look like tasks"):
+        loads("### Step 1: a\n- x\n### Step 2: b\n")
+
+
 @pytest.mark.parametrize("body", ["", "\n \n", "\ufeff"])
 def test_an_empty_plan(tmp_path: Path, body: str) -> None:
     (tmp_path / "plan.md").write_text(body)
@@ -294,7 +309,12 @@ def test_an_empty_plan(tmp_path: Path, body: str) -> None:
 
 def test_a_missing_plan_a_missing_track_and_a_file_as_track(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for track, words in [(tmp_path, "neither"), (tmp_path / "no", "does not exist"), (tmp_path / "file", "not a dir")]:
+    for track, words in [
+        (tmp_path, "neither"),
+        (tmp_path / "no", "does not exist"),
+        (tmp_path / "file", "not a dir"),
+        (tmp_path / ("x" * 300), "too long"),
+    ]:
         with pytest.raises(PlanError, match=words) as caught:
             load(track)
         assert caught.value.code == "plan_missing"
