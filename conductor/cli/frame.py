@@ -30,6 +30,9 @@ RECENT = 10.0
 
 MAX_ID, MAX_NAME = 14, 44
 
+SHORT_NAME, SHORT_NOTE = 16, 8
+"""Columns that a name keeps where notes need room too, and below which a note says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -105,9 +108,10 @@ def cells(rows: Sequence[Row], width: int) -> list[Cells]:
     tries = any(row.attempt > 1 for row in rows)
     fixed = 2 + 9 + 2 + id_width + 2 + 2 + (4 if tries else 0) + 7
     notes = max((cell_width(row.note) for row in rows), default=0)
-    name_width = min(
-        max(map(cell_width, names)), MAX_NAME, max(width - fixed - (2 + min(notes, 24) if notes else 0), 0)
-    )
+    longest = min(max(map(cell_width, names)), MAX_NAME)
+    left = max(width - fixed, 0)
+    beside_notes = left - 2 - min(notes, 24) if notes else left
+    name_width = min(longest, left, max(beside_notes, SHORT_NAME))
     note_width = max(width - fixed - name_width - 2, 0)
     result = []
     for row, id, name in zip(rows, ids, names, strict=True):
@@ -119,7 +123,7 @@ def cells(rows: Sequence[Row], width: int) -> list[Cells]:
                 name=pad(fit(name, name_width), name_width),
                 attempt=attempt,
                 elapsed=(duration(row.elapsed) if row.elapsed is not None else "").rjust(7),
-                note=fit(one_line(row.note), note_width) if note_width >= 4 else "",
+                note=fit(one_line(row.note), note_width) if note_width >= SHORT_NOTE else "",
             )
         )
     return result

@@ -7,7 +7,7 @@ keep their places; what `frame` chose is only painted here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import IO, TextIO, cast
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -49,7 +49,7 @@ class LiveScreen:
         clock: Clock | None = None,
     ) -> None:
         self._sink = Sink(stdout)
-        self._console = console or Console(file=stdout, markup=False, emoji=False, highlight=False)
+        self._console = console or Console(file=cast(IO[str], self._sink), markup=False, emoji=False, highlight=False)
         self._clock = clock or SystemClock()
         self._live = Live(
             console=self._console,
@@ -71,17 +71,16 @@ class LiveScreen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._guarded(self._live.stop)
+        self._live.stop()
 
     def start(self, view: RunView, now: float) -> None:
-        """Draw the first picture."""
+        """Take the terminal over. The first picture comes with the first record: before that there is no run."""
         self._began = now
-        self._guarded(self._live.start)
-        self._draw(view, now)
+        self._live.start()
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Draw a new picture where it is time for one."""
-        if not self._sink.open:
+        if self._sink.gone:
             return None
         self._due = self._due or bool(records)
         wait = self._drawn + max(SHORTEST if self._due else CLOCK, self._cost / SHARE) - now
@@ -94,13 +93,13 @@ class LiveScreen:
 
     def note(self, text: str) -> None:
         """Print a line above the picture."""
-        self._guarded(lambda: self._console.print(Text(one_line(text), style="dim")))
+        self._console.print(Text(one_line(text), style="dim"))
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Leave the last picture, without its bar, and the summary below it."""
         rows = rows_of(view, self._clock.stamp().wall)
-        self._guarded(lambda: self._live.update(self._tasks(rows, self._console.height - 2), refresh=True))
-        self._guarded(self._live.stop)
+        self._live.update(self._tasks(rows, self._console.height - 2), refresh=True)
+        self._live.stop()
         text = summary(view, self._track, self._reader, colour=not self._console.no_color)
         self._sink.write(f"\n{text}\n")
 
@@ -109,8 +108,7 @@ class LiveScreen:
         wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
         totals = totals_of(view, now - self._began, self._estimator.left(view, wall))
-        picture = Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals))
-        self._guarded(lambda: self._show(picture))
+        self._show(Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals)))
 
     def _show(self, picture: Group) -> None:
         size = self._console.size
@@ -149,12 +147,3 @@ class LiveScreen:
             line.append("  ")
         line.append(text)
         return line
-
-    def _guarded(self, act: Callable[[], object]) -> None:
-        """A terminal that hung up silences the screen and disturbs nothing else."""
-        if not self._sink.open:
-            return
-        try:
-            act()
-        except (OSError, ValueError):
-            self._sink.open = False

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import io
 from typing import TextIO
 
 
-class Sink:
-    """Writes to a stream until that fails; then it is silent."""
+class Sink(io.TextIOBase):
+    """Writes to a stream, at once, until that fails; then it swallows everything.
+
+    A stream itself, so that whoever draws on it needs to know nothing of broken pipes and hung-up terminals.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.open = True
+        self.gone = False
 
-    def write(self, text: str) -> None:
+    def write(self, text: str) -> int:
         """Write and flush, or do nothing once the reader is gone."""
-        if not self.open:
-            return
-        try:
-            self.stream.write(text)
-            self.stream.flush()
-        except (OSError, ValueError):  # a broken pipe, a hung-up terminal, a full disk, a closed file
-            self.open = False
+        if not self.gone:
+            try:
+                self.stream.write(text)
+                self.stream.flush()
+            except (OSError, ValueError):  # a broken pipe, a hung-up terminal, a full disk, a closed file
+                self.gone = True
+        return len(text)
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return not self.gone and self.stream.isatty()
+
+    def fileno(self) -> int:
+        """The stream's descriptor."""
+        return self.stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's encoding."""
+        return self.stream.encoding or "utf-8"

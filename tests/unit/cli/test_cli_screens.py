@@ -1,0 +1,355 @@
+"""What `run` shows: the three screens and the summary, fed as the driver feeds them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+from bus.wire import Stamp
+from conductor.cli.main import run_command_line
+from conductor.cli.screen import RunScreen, choose
+from conductor.cli.screen_json import JsonScreen
+from conductor.cli.screen_live import LiveScreen
+from conductor.cli.screen_plain import PlainScreen
+from conductor.cli.summary import summary
+from conductor.cli.track import resolve
+from conductor.core.events import ControlReceived, TimerFired
+
+if TYPE_CHECKING:
+    from conftest import BEGIN, Story
+else:
+    BEGIN = 1_750_000_000.0
+
+NODES = """  nodes:
+    - {id: "1", name: "First", files: [a.py], estimated_duration: 10s}
+    - {id: "2", name: "Second", depends_on: ["1"], estimated_duration: 20s}
+    - {id: "3", name: "Third", files: [a.py], estimated_duration: 10s}
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Gone(io.StringIO):
+    """An output whose reader has left."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+    def isatty(self) -> bool:
+        return True
+
+
+class StoryClock:
+    """The time of the story."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+
+    def stamp(self) -> Stamp:
+        return Stamp(BEGIN + self._story.now, self._story.now, "boot")
+
+    def monotonic(self) -> float:
+        return self._story.now
+
+
+class Show:
+    """Feeds a screen with what is new in the story."""
+
+    def __init__(self, story: Story, screen: RunScreen) -> None:
+        self.story, self.screen, self.seen = story, screen, 0
+        screen.start(story.view(), story.now)
+
+    def look(self) -> float | None:
+        fresh, self.seen = self.story.records[self.seen :], len(self.story.records)
+        return self.screen.update(self.story.view, fresh, self.story.now)
+
+
+def live(story: Story, width: int = 80, height: int = 24) -> tuple[LiveScreen, Console]:
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=width, height=height, color_system="standard", highlight=False
+    )
+    stream = console.file
+    assert isinstance(stream, io.StringIO)
+    return LiveScreen(stream, resolve(str(story.track)), story.host, console, StoryClock(story)), console
+
+
+def picture(console: Console) -> list[str]:
+    """Play back what was written to the terminal: only what the live screen uses."""
+    return replay_terminal(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def replay_terminal(data: str) -> list[str]:
+    lines: list[str] = [""]
+    row = 0
+    for token in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", data):
+        if token == "\n":
+            row += 1
+            if row == len(lines):
+                lines.append("")
+        elif token == "\r":
+            continue
+        elif token.startswith("\x1b"):
+            kind, number = token[-1], token[2:-1]
+            if kind == "A":
+                row = max(row - int(number or 1), 0)
+            elif kind == "K" and number == "2":
+                lines[row] = ""
+            elif kind == "J":
+                lines, row = [""], 0
+            else:
+                assert kind in "mlhH", token
+        else:
+            lines[row] += token
+    return [line.rstrip() for line in lines]
+
+
+def test_choose(story: Story) -> None:
+    track = resolve(str(story.track))
+
+    def kind(stdout: io.StringIO, **flags: bool) -> type:
+        return type(choose(**{"json": False, "quiet": False, **flags}, stdout=stdout, track=track, reader=story.host))
+
+    assert kind(Terminal()) is LiveScreen
+    assert kind(io.StringIO()) is PlainScreen
+    assert kind(Terminal(), quiet=True) is PlainScreen
+    assert kind(Terminal(), json=True, quiet=True) is JsonScreen
+
+
+def test_plain_has_one_line_an_event(story: Story) -> None:
+    stream = io.StringIO()
+    with PlainScreen(stream, resolve(str(story.track)), story.host, quiet=False) as screen:
+        show = Show(story, screen)
+        screen.note("something\x1b[2J\nodd")
+        story.start(NODES, retries=1)
+        story.progress("1", 10, "quiet")
+        assert show.look() is None
+        story.end("1", 3, tail="boom")
+        story.tell(TimerFired("retry:1"))
+        story.end("3")
+        story.end("1")
+        story.end("2")
+        show.look()
+        screen.close(story.view(), 0)
+    assert stream.getvalue() == (
+        "note: something\\e[2J\\nodd\n"
+        "   0.0s  run 00c0ffee00c0ffee started, up to 5 workers\n"
+        "   0.0s  1 First: attempt 1 started\n"
+        "   3.0s  1 First: attempt 2 in 0.0s, after exit\n"
+        "   3.0s  3 Third: attempt 1 started\n"
+        "   6.0s  3 Third: done\n"
+        "   6.0s  1 First: attempt 2 started\n"
+        "   9.0s  1 First: done, unblocks 2\n"
+        "   9.0s  2 Second: attempt 1 started\n"
+        "    12s  2 Second: done\n"
+        "    12s  run ended: done: 3 done\n"
+        "\n"
+        "✓ All 3 tasks are done in 12s.\n"
+    )
+
+
+def test_quiet_is_the_summary_alone(story: Story) -> None:
+    stream = io.StringIO()
+    screen = PlainScreen(stream, resolve(str(story.track)), story.host, quiet=True)
+    show = Show(story, screen)
+    screen.note("nothing")
+    story.start(NODES)
+    story.end("1")
+    show.look()
+    story.end("3")
+    story.end("2")
+    show.look()
+    screen.close(story.view(), 0)
+    assert stream.getvalue() == "✓ All 3 tasks are done in 9.0s.\n"
+
+
+def test_json_is_the_journal_and_the_result(story: Story) -> None:
+    stream = io.StringIO()
+    screen = JsonScreen(stream, story.host)
+    show = Show(story, screen)
+    screen.note("not for scripts")
+    story.start(NODES)
+    story.end("1", 3)
+    story.end("3")
+    show.look()
+    screen.close(story.view(), 1)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["type"] for line in lines[:-1]] == [record.type for record in story.records]
+    assert lines[0]["type"] == "RUN_STARTED"
+    result = lines[-1]
+    assert (result["type"], result["exit_code"]) == ("RUN_RESULT", 1)
+    assert sum(result["counts"].values()) == len(result["tasks"]) == 3
+    assert result["tasks"][1]["blocked_by"] == ["1"]
+
+
+def test_live_draws_one_line_a_task_and_the_whole(story: Story) -> None:
+    screen, console = live(story)
+    with screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        story.progress("1", 40, "parsing")
+        story.now = 4.0
+        show.look()
+        assert picture(console) == [
+            "▶ running    1  First      4.0s  40 % parsing",
+            "· pending    2  Second",
+            "◔ waiting    3  Third            for a.py, in use by 1",
+            "",
+            "━━━━━━━━━━━━━━━━━━━━━━━━━━━━━  0/3 done · 1 of 5 workers · 4.0s, about 26s left",
+        ]
+
+
+def test_live_is_drawn_at_most_four_times_a_second(story: Story) -> None:
+    screen, console = live(story)
+    with screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        story.now = 1.0
+        show.look()
+        drawn = len(console.file.getvalue())  # type: ignore[attr-defined]
+        story.now = 1.1
+        story.progress("1", 40, "parsing")
+        assert show.look() == pytest.approx(0.15)
+        assert len(console.file.getvalue()) == drawn  # type: ignore[attr-defined]
+        story.now = 1.3
+        assert show.look() == pytest.approx(1.0)
+        drawn = len(console.file.getvalue())  # type: ignore[attr-defined]
+        story.now = 1.7
+        assert show.look() == pytest.approx(0.6)  # only the clock goes on: once a second
+        assert len(console.file.getvalue()) == drawn  # type: ignore[attr-defined]
+
+
+def test_live_leaves_tasks_and_summary_and_a_visible_cursor(story: Story) -> None:
+    screen, console = live(story)
+    with screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        screen.note("a note stays above")
+        story.end("1", 3, tail="trace\nboom\n")
+        story.end("3")
+        show.look()
+        screen.close(story.view(), 1)
+    data = console.file.getvalue()  # type: ignore[attr-defined]
+    assert data.rindex("\x1b[?25h") > data.rindex("\x1b[?25l")
+    shown = [line for line in picture(console) if "attempts/" not in line]
+    assert shown[:6] == [
+        "a note stays above",
+        "✗ failed     1  First      3.0s  exit 3: boom",
+        "⊘ blocked    2  Second           by 1",
+        "✓ done       3  Third      3.0s",
+        "",
+        "failed in 6.0s: 1 done, 1 failed, 1 blocked.",
+    ]
+    assert shown[-2] == f"Go on:    conductor run {story.track}"
+
+
+def test_live_gives_the_terminal_back_after_an_exception(story: Story) -> None:
+    screen, console = live(story)
+
+    def fail() -> None:
+        with screen:
+            show = Show(story, screen)
+            story.start(NODES)
+            show.look()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    data = console.file.getvalue()  # type: ignore[attr-defined]
+    assert data.rindex("\x1b[?25h") > data.rindex("\x1b[?25l")
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 5), (40, 8), (200, 50), (8, 3)])
+def test_live_fits_any_terminal(story: Story, width: int, height: int) -> None:
+    nodes = "  nodes:\n" + "".join(f'    - {{id: "{n}", name: "日本語 🎉 {"x" * 60}"}}\n' for n in range(60))
+    screen, console = live(story, width, height)
+    with screen:
+        show = Show(story, screen)
+        story.start(nodes)
+        story.now = 5.0
+        show.look()
+        shown = picture(console)
+        from conductor.cli.output import cell_width
+
+        assert len(shown) <= height
+        assert all(cell_width(line) <= width for line in shown)
+
+
+def test_live_begins_afresh_when_the_terminal_changes_its_size(story: Story) -> None:
+    screen, console = live(story)
+    with screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        story.now = 2.0
+        show.look()
+        console.width = 40
+        story.now = 4.0
+        show.look()
+        assert "\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]
+        assert picture(console)[0] == "▶ running    1  First      4.0s"
+
+
+def test_req31_live_escapes_names_and_messages(story: Story) -> None:
+    screen, console = live(story, 120)
+    with screen:
+        show = Show(story, screen)
+        story.start('  nodes:\n    - {id: "1", name: "a\\u202eb [red]c[/red]"}\n')
+        story.progress("1", 1, "x\x1b[2Jy\nz")
+        story.now = 1.0
+        show.look()
+        assert picture(console)[0].startswith("▶ running    1  a\\u202eb [red]c[/red]")
+        assert picture(console)[0].endswith("1 % x\\e[2Jy\\nz")
+
+
+@pytest.mark.parametrize("make", [PlainScreen, JsonScreen, LiveScreen])
+def test_req20_a_broken_pipe_only_silences_the_screen(story: Story, make: Any) -> None:
+    track = resolve(str(story.track))
+    kinds: dict[Any, Any] = {
+        PlainScreen: lambda: PlainScreen(Gone(), track, story.host, quiet=False),
+        JsonScreen: lambda: JsonScreen(Gone(), story.host),
+        LiveScreen: lambda: LiveScreen(Gone(), track, story.host),
+    }
+    with kinds[make]() as screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        screen.note("x")
+        story.now = 2.0
+        show.look()
+        story.now = 4.0
+        show.look()
+        screen.close(story.view(), 0)
+
+
+def test_the_summary_groups_what_is_blocked_and_skipped(story: Story) -> None:
+    nodes = "  nodes:\n" + "".join(
+        f'    - {{id: "{n}", name: "N{n}", depends_on: [{"" if n < 2 else chr(34) + "1" + chr(34)}]}}\n'
+        for n in range(1, 20)
+    )
+    story.start(nodes)
+    story.end("1", 3)
+    text = summary(story.view(), resolve(str(story.track)), story.host, colour=False)
+    assert "⊘ blocked by 1: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more\n" in text
+    assert text.splitlines()[0] == "failed in 3.0s: 1 failed, 18 blocked."
+
+
+def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Path) -> None:
+    story.start(NODES)
+    story.tell(ControlReceived("drain", "signal:INT"))
+    story.end("1")
+    text = summary(story.view(), resolve(str(track)), story.host, colour=False)
+    assert text == f"stopped in 3.0s: 1 done, 2 ready.\n\nGo on:    conductor run {track}"
+
+
+def test_watching_needs_a_terminal(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    assert run_command_line(["status", str(track), "--watch"]) == 0
+    assert capsys.readouterr().out.startswith("running by pid ")
+    assert run_command_line(["status", str(track), "--watch", "--json"]) == 2
