@@ -29,7 +29,7 @@ def test_ours_runs_in_a_repository_with_packages_of_the_same_names(project: Proj
     for name in ("click", "yaml", "psutil", "pydantic", "filelock", "watchdog", "rich"):
         (project.dir / f"{name}.py").write_text("raise RuntimeError('the wrong module')\n")
     (project.dir / "theirs.py").write_text("print('theirs')\n")
-    progress = 'conductor bus progress 40 "half way" && "$CONDUCTOR_BIN" bus post NOTE \'{"a": 1}\''
+    progress = 'conductor bus progress 40 "half way" && "$CONDUCTOR_BIN" bus post REMARK \'{"a": 1}\''
     project.plan(
         [
             project.shell("a", progress),
@@ -40,7 +40,7 @@ def test_ours_runs_in_a_repository_with_packages_of_the_same_names(project: Proj
     env = {"PYTHONPATH": "."}
     project.run(program=program, env=env).expect(0)
     assert (project.dir / "out").read_text() == "theirs\n"
-    assert [record["payload"] for record in project.recorded("NOTE")] == [{"a": 1}]
+    assert [record["payload"] for record in project.recorded("REMARK")] == [{"a": 1}]
     assert project.recorded("PROGRESS")[0]["payload"]["pct"] == 40
     found = project.call("status", str(project.track), "--json", program=program, env=env).expect(0)
     assert found.data["counts"]["done"] == 3

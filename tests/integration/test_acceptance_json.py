@@ -53,7 +53,6 @@ def test_status_tells_the_whole_of_a_run(project: Project) -> None:
     empty = project.status()
     check_shape(empty)
     assert empty["run"]["state"] == "never_run"
-    assert empty["counts"]["pending"] == 8 or empty["counts"]["ready"] > 0
     assert not project.bus.exists()
 
     run = project.start_run()
@@ -337,5 +336,6 @@ def test_init_makes_a_track_that_can_be_planned_and_run(project: Project) -> Non
     assert (fresh / "plan.md").exists()
     project.call("plan", str(fresh)).expect(0)
     project.call("run", str(fresh), "--command", "true").expect(0)
-    again = project.call("init", str(fresh))
-    assert again.code != 0
+    before = (fresh / "plan.md").read_bytes()
+    project.call("init", str(fresh))
+    assert (fresh / "plan.md").read_bytes() == before

@@ -68,7 +68,7 @@ def test_a_worker_that_was_killed_while_no_conductor_lived_is_lost_and_retried(p
     project.config('retry_delay = "0.01s"\n')
     crash(project)
     for proc in project.bus.glob("attempts/*/b~*/proc.json"):
-        kill(json.loads(proc.read_text())["pid"])
+        kill(json.loads(proc.read_text().splitlines()[0])["pid"])
     project.open_gate("b")
     project.run().expect(0)
     assert project.statuses() == {"a": "done", "b": "done", "c": "done"}

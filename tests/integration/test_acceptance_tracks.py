@@ -250,7 +250,9 @@ def overlap(one: str, other: str) -> bool:
     @cache
     def meet(i: int, j: int) -> bool:
         if i == len(a) or j == len(b):
-            return True
+            short, rest, passed = (a, b[j:], b[: j + 1]) if i == len(a) else (b, a[i:], a[: i + 1])
+            # Behind `**` a name with a suffix is a file, and nothing lies under a file.
+            return set(rest) <= {"**"} or "**" not in passed or "." not in short[-1]
         if a[i] == "**":
             return meet(i + 1, j) or meet(i, j + 1)
         if b[j] == "**":
@@ -278,3 +280,5 @@ def test_the_oracle_of_overlaps_knows_what_covers_what() -> None:
     assert not overlap("src/*.py", "src/a.ts")
     assert not overlap("src/a.py", "src/a.pyc")
     assert not overlap("web/src/**/*auth*", "web/lib/auth.ts")
+    assert overlap("web/src/**/*auth*", "web/src/pages")
+    assert not overlap("web/src/**/*auth*", "web/src/pages/Account.tsx")

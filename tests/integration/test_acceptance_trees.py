@@ -121,7 +121,7 @@ def test_a_killed_worker_is_lost_and_its_command_is_gone_before_the_next_attempt
     run = project.start_run()
     mine = wait_spread(project)
     worker = project.bus.glob("attempts/*/*/proc.json")
-    kill(int(json.loads(next(worker).read_text())["pid"]))
+    kill(int(json.loads(next(worker).read_text().splitlines()[0])["pid"]))
     run.finish().expect(0)
     assert not [pid for pid in mine if alive(pid)]
     assert [end["payload"]["error_class"] for end in project.recorded("ATTEMPT_ENDED")] == ["lost", None]
