@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
 from bus import layout
 from bus._fs import FileSystem
@@ -52,6 +53,14 @@ class Folders:
             self.fs.close(self._open.pop(name))
             self._identity.pop(name, None)
         return self.fd(name)
+
+    def refresh_all(self, names: Iterable[str]) -> bool:
+        """Refresh folders, parents first; tell whether one of them had been removed."""
+        changed = False
+        for name in names:
+            before = self._identify(name, self.fd(name))
+            changed |= self._identify(name, self.refresh(name)) != before
+        return changed
 
     def _identify(self, name: str, fd: int) -> tuple[int, int]:
         if name not in self._identity:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from bus import inbox, layout, presence
+from bus import layout, presence
 from bus._fs import FileSystem, Refused
 from bus.errors import AlreadyFinished, BusGone
 from bus.folders import Folders, open_folders
+from bus.publish import publish
 from bus.times import utc
 from bus.wire import (
     AttemptId,
@@ -88,7 +89,7 @@ class FileHand:
         """Hand in a message: whole or not at all."""
         if message.attempt != self.attempt:
             raise ValueError(f"a message of {message.attempt} from the hand of {self.attempt}")
-        inbox.publish(self._folders, message, sync=durable)
+        publish(self._folders, message, sync=durable)
 
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body."""

@@ -1,4 +1,4 @@
-"""Where messages are handed in: one file each, published by link, read by a scan, removed once journaled."""
+"""Looking for what was handed in, and setting aside what cannot be taken. The conductor's side."""
 
 from __future__ import annotations
 
@@ -9,24 +9,10 @@ from bus._fs import NO_SPACE, Refused
 from bus.contract import Control, Incoming, Quarantined, Scan
 from bus.folders import Folders
 from bus.quarantine import Quarantine
-from bus.wire import MAX_MESSAGE, Message, WireError, decode_message, encode_message, loads_strict
+from bus.wire import MAX_MESSAGE, Message, decode_message, loads_strict
 
 SCAN_BYTES = 64 << 20
 """A scan stops after the attempt with which it has read so much; the next one reads on."""
-
-
-def publish(folders: Folders, message: Message, *, sync: bool) -> bool:
-    """Let the message appear in `inbox/`, whole; False where it was handed in before."""
-    name = layout.message_name(message.attempt, message.id)
-    data = encode_message(message)
-    if len(data) > MAX_MESSAGE:
-        raise WireError(f"the message has {len(data)} bytes, more than {MAX_MESSAGE}")
-    tmp, inbox = folders.fd(layout.TMP), folders.fd(layout.INBOX)
-    try:
-        return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)
-    except FileNotFoundError:  # somebody removed and remade a folder since it was opened
-        tmp, inbox = folders.refresh(layout.TMP), folders.refresh(layout.INBOX)
-        return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)
 
 
 def scan(folders: Folders, quarantine: Quarantine, check: Callable[[Message], None]) -> Scan:

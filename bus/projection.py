@@ -99,14 +99,18 @@ class Projection:
         self._work_off()
 
     def _work_off(self) -> None:
-        events = self._folders.fd(layout.EVENTS)
         while self._due:
             name, content = self._due[0]
+            events = self._folders.fd(layout.EVENTS)
             try:
                 if content is None:
                     self._archive(name, events)
                 else:
                     self._put(name, content, events)
+            except FileNotFoundError:
+                if not self._folders.refresh_all((layout.TMP, layout.EVENTS, layout.ARCHIVE)):
+                    raise
+                continue
             except OSError as error:
                 if error.errno in NO_SPACE:
                     return

@@ -59,6 +59,11 @@ def finish(host: FileHost) -> None:
     hand.finish(EXIT)
 
 
+def close_attempt(host: FileHost) -> None:
+    host.close_attempt(ATTEMPT)
+    host.close()
+
+
 OPERATIONS: dict[str, Callable[[FileHost], object]] = {
     "nothing": lambda host: None,
     "commit": commit_and_project,
@@ -72,7 +77,7 @@ OPERATIONS: dict[str, Callable[[FileHost], object]] = {
     "publish": publish,
     "finish": finish,
     "drop": lambda host: control.drop(Path(host.folders.path), "stop", who="me", fs=host.fs),
-    "close attempt": lambda host: (host.close_attempt(ATTEMPT), host.close()),
+    "close attempt": close_attempt,
 }
 
 

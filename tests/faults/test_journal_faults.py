@@ -198,6 +198,12 @@ def test_requirement_8_removed_folders_are_made_again(root: Path) -> None:
     shutil.rmtree(root / "inbox")
     assert host.scan().messages == ()
     assert (root / "inbox").is_dir()
+    for name in ("events", "tmp"):
+        shutil.rmtree(root / name)
+    record = host.stage("TASK_COMPLETE", {"task_id": "1", "unblocks": []}, NOW, task=TaskId("1"))
+    host.commit()
+    host.project([record])
+    assert (root / "events" / "TASK_COMPLETE_1.event").exists()
 
 
 @pytest.mark.parametrize("full", ["error", "short"])
