@@ -30,8 +30,8 @@ GAP = 2 * PERIOD
 GRACE = 0.2
 """Seconds that what a step left behind may take to end by itself (`>(tee log)`) before it counts as left over."""
 
-LADDER_PERIOD = 0.05
-"""Seconds between two looks at a tree that is being ended."""
+LOOK_PERIOD = 0.05
+"""Seconds between two looks at a tree that is to become empty: a look reads all of /proc."""
 
 UNKILLABLE_AFTER = 10.0
 """Seconds after KILL at which a tree that is still there is given up and reported as not empty."""
@@ -198,8 +198,9 @@ class Session:
         self._beat_due = spec.heartbeat or float("inf")
         self._step = _Step()
         self._results: list[StepResult] = []
-        self._rung: _Rung | None = None
+        self._rung = _Rung("TERM", 0.0)
         self._settled_by = 0.0
+        self._look_due = 0.0
         self._cut: tuple[str, str | None] | None = None
         self._found = _Found()
 
@@ -211,23 +212,23 @@ class Session:
             case Started():
                 return self._started()
             case NotStarted(error):
-                return self._step_over(StepResult(error=error))
+                return self._step_over(StepResult(error=error)) if self.phase is Phase.STARTING else []
             case Exited(code, signal):
                 return self._exited(code, signal)
             case StopRequested(reason):
                 return self._stop(reason)
             case TreeSeen(processes):
                 return self._seen(processes)
-            case Tick():
+            case _:
                 return [*self._beat(), *self._tick()]
 
     def wait(self) -> float:
         """Return the seconds after which the next `Tick` is due."""
         due = self._clock + PERIOD
         if self.phase is Phase.SETTLING:
-            due = self._settled_by
+            due = min(self._settled_by, self._look_due)
         elif self.phase is Phase.LADDER:
-            due = self._clock + LADDER_PERIOD
+            due = self._look_due
         elif self.phase is Phase.RUNNING and self._spec.timeout:
             due = min(due, self._step.began + self._spec.timeout)
         return max(min(due, self._beat_due) - self._clock, 0.0)
@@ -247,13 +248,17 @@ class Session:
         result = StepResult(code, signal, seconds=self._clock - self._step.began)
         if self.phase is Phase.LADDER:
             self._results.append(result)
-            return [LookAtTree()]
+            return self._look()
         return self._step_over(result)
 
     def _step_over(self, result: StepResult) -> list[Instruction]:
         self._results.append(result)
         self.phase = Phase.SETTLING
         self._settled_by = self._clock + GRACE
+        return self._look()
+
+    def _look(self) -> list[Instruction]:
+        self._look_due = self._clock + LOOK_PERIOD
         return [LookAtTree()]
 
     def _stop(self, reason: str) -> list[Instruction]:
@@ -263,7 +268,7 @@ class Session:
         """Begin to end the attempt from outside, once. Only what was not done yet is cut: a finished step stands."""
         if self._cut is not None or self.phase is Phase.DONE:
             return []
-        if self._step.alive or self._next_verify() is not None:
+        if self.phase is Phase.STARTING or self._step.alive or self._next_verify() is not None:
             self._cut = (ended_by, reason)
         if self.phase in (Phase.LADDER, Phase.STARTING):
             return []
@@ -274,6 +279,7 @@ class Session:
 
     def _climb(self, name: SignalName) -> list[Instruction]:
         self.phase = Phase.LADDER
+        self._look_due = self._clock + LOOK_PERIOD
         self._rung = _Rung(name, self._clock + _rung_length(name, self._spec.ladder))
         return [SendSignal(name, everyone=name != "INT")]
 
@@ -287,14 +293,14 @@ class Session:
         limit = self._spec.timeout
         if self.phase is Phase.RUNNING and limit and self._clock - self._step.began >= limit:
             return self._cut_short("timeout", None)
-        if self.phase is Phase.SETTLING:
-            return [LookAtTree()]
-        if self.phase is Phase.LADDER and self._rung is not None:
+        if self.phase is Phase.SETTLING and self._clock >= min(self._look_due, self._settled_by):
+            return self._look()
+        if self.phase is Phase.LADDER and self._clock >= self._look_due:
             return self._tick_ladder(self._rung)
         return []
 
     def _tick_ladder(self, rung: _Rung) -> list[Instruction]:
-        look: list[Instruction] = [] if self._step.alive else [LookAtTree()]
+        look = self._look()
         over = self._clock >= rung.ends
         if rung.name == "KILL":
             return [self._finish(tree_empty=False)] if over else [SendSignal("KILL", everyone=True), *look]
@@ -329,7 +335,6 @@ class Session:
         if self._cut is not None or index is None:
             return [self._finish(tree_empty=True)]
         self.phase = Phase.STARTING
-        self._rung = None
         return [StartVerify(index)]
 
     def _next_verify(self) -> int | None:
@@ -344,6 +349,7 @@ class Session:
     def _finish(self, *, tree_empty: bool) -> Finish:
         self.phase = Phase.DONE
         if self._step.alive:
+            self._step.alive = False
             self._results.append(StepResult(seconds=self._clock - self._step.began))
         ended_by, reason = self._cut or ("self", None)
         return Finish(

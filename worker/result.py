@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bus.times import utc
 from bus.wire import ExitRecord, WorkerSpec
 from worker.core import Finish, Process, StepResult
 from worker.pump import Log
@@ -36,8 +36,8 @@ def compose(
         outputs=[{"path": path, "exists": os.path.lexists(os.path.join(spec.cwd, path))} for path in spec.outputs],
         leftovers=_leftovers(spec, finish),
         tree_empty=finish.tree_empty,
-        started_at=iso(started_at),
-        ended_at=iso(ended_at),
+        started_at=utc(started_at),
+        ended_at=utc(ended_at),
         seconds=round(finish.command.seconds or 0.0, 6),
         log_bytes=_log_bytes(stdout, stderr),
         tail=(stderr.tail or stdout.tail).decode(errors="replace"),
@@ -46,7 +46,7 @@ def compose(
 
 def not_started(why: str) -> ExitRecord:
     """Return the `exit.json` of an attempt whose command was never exec'ed."""
-    now = iso(time.time())
+    now = utc()
     return ExitRecord(started=False, ended_by="self", why=why, ended_at=now)
 
 
@@ -65,12 +65,6 @@ def read_report(folder: str) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError, OSError):
             return None
     return report if isinstance(report, dict) else None
-
-
-def iso(wall: float) -> str:
-    """Write seconds since the epoch as ISO 8601 UTC with milliseconds."""
-    whole, milli = divmod(int(wall * 1000), 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milli:03d}Z"
 
 
 def _verify(argv: Sequence[str], result: StepResult) -> dict[str, Any]:

@@ -152,7 +152,8 @@ class _Run:
                 pump.take()
                 if pump.reader < 0:
                     self._poll.unregister(fd)
-            self._reap()
+            if self._reap() and HAVE_PROC:
+                self._events.append(TreeSeen(()))
             self._look_for_stop()
             self._feed(Tick())
         return self._outcome

@@ -28,6 +28,8 @@ from worker.tree import load_subreaper
 WORKER_BROKE = 70
 """Exit code of a worker that met an error of its own; `worker.err` in the attempt's folder says which."""
 
+_HELD_BACK = (signal.SIGCHLD, signal.SIGTERM)
+
 _CHUNK = 1 << 18
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -42,6 +44,7 @@ def serve(arguments: list[str]) -> int:
     signal.signal(signal.SIGCHLD, _reap)
     gc.collect()
     gc.freeze()
+    gc.disable()
     for order, live in _orders(channel):
         answer, pidfd = _fork(order, live, channel, origin, become_subreaper)
         try:
@@ -95,8 +98,9 @@ def _fork(
 ) -> tuple[dict[str, object], int]:
     """Make a worker; return the answer and its pidfd (-1 without). Closes our copy of `live`."""
     spec = spec_from_json(json.loads(order))
-    # No child is reaped between its fork and its pidfd, so the pidfd is surely the child's.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    # No child is reaped between its fork and its pidfd, so the pidfd is surely the child's; no TERM meets a child
+    # before it can take it as a stop.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
     try:
         pid = os.fork()
         if pid == 0:
@@ -107,7 +111,7 @@ def _fork(
         return {"attempt": spec.attempt, "error": f"fork: {error.strerror}"}, -1
     finally:
         os.close(live)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD_BACK)
     return {"attempt": spec.attempt, "pid": pid, "pidfd": pidfd >= 0}, pidfd
 
 

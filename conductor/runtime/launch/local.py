@@ -42,6 +42,11 @@ class LocalLauncher:
         self._survivors = Survivors()
         self._warm = WarmProcess()
 
+    @property
+    def warm_pid(self) -> int:
+        """The pid of the warm process, for people who look (`doctor`)."""
+        return self._warm.pid
+
     def launch(self, spec: WorkerSpec, live: int) -> None:
         """Send the order. See `base.Launcher.launch`."""
         try:

@@ -40,7 +40,7 @@ class WarmProcess:
             arguments = [start, conductor_bus_start.WARM_PROCESS, str(theirs.fileno())]
             # posix_spawn rather than subprocess: nothing to import, and it leaves the session before it runs.
             argv = [sys.executable, "-E", "-P", "-S", *arguments]
-            self._pid = os.posix_spawn(sys.executable, argv, os.environ, setsid=True)
+            self.pid = os.posix_spawn(sys.executable, argv, os.environ, setsid=True)
         except BaseException:
             ours.close()
             raise
@@ -49,7 +49,7 @@ class WarmProcess:
         ours.setblocking(False)
         self._socket = ours
         self._rest = b""
-        self._pidfds: deque[int] = deque()
+        self.pidfds: deque[int] = deque()
         self._read: list[Answer] = []
         self.alive = True
 
@@ -83,11 +83,11 @@ class WarmProcess:
         """Close the connection, upon which the warm process ends, and reap it."""
         self.alive = False
         self._socket.close()
-        while self._pidfds:
-            os.close(self._pidfds.popleft())
-        if self._pid:
-            os.waitpid(self._pid, 0)
-            self._pid = 0
+        while self.pidfds:
+            os.close(self.pidfds.popleft())
+        if self.pid:
+            os.waitpid(self.pid, 0)
+            self.pid = 0
 
     def _wait(self) -> None:
         """Wait until the socket takes more; answers are read meanwhile, or both sides would wait for each other."""
@@ -107,7 +107,7 @@ class WarmProcess:
                 return
             for fd in fds:
                 os.set_inheritable(fd, False)
-            self._pidfds.extend(fds)
+            self.pidfds.extend(fds)
             if not data:
                 self.alive = False
                 return
@@ -116,5 +116,5 @@ class WarmProcess:
 
     def _answer(self, line: bytes) -> Answer:
         data = json.loads(line)
-        pidfd = self._pidfds.popleft() if data.get("pidfd") else -1
+        pidfd = self.pidfds.popleft() if data.get("pidfd") else -1
         return Answer(data["attempt"], data.get("pid", 0), pidfd, data.get("error"))

@@ -1,0 +1,177 @@
+"""The local launcher: orders and answers, dead workers and what they leave, a dead warm process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bus.wire import AttemptId
+from conductor.runtime.launch.base import LaunchError
+from conductor.runtime.launch.local import LocalLauncher
+from tests.integration.tools import alive, wait_for
+from tests.integration.worker.conftest import Bench
+
+ESCAPEE = str(Path(__file__).parents[1] / "escapee.py")
+
+
+def children_of(pid: int) -> list[int]:
+    """Direct children, zombies included."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            stat = (entry / "stat").read_text() if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        if stat and int(stat.rpartition(")")[2].split()[1]) == pid:
+            found.append(int(entry.name))
+    return found
+
+
+def die(bench: Bench, attempt: AttemptId, worker: int) -> None:
+    """Kill a worker and wait until the launcher has noticed."""
+    os.kill(worker, signal.SIGKILL)
+    wait_for(lambda: bench.life(attempt) == "ended", "the worker's end")
+
+
+def test_no_zombie_after_many_tasks(bench: Bench) -> None:
+    warm = bench.launcher.warm_pid
+    open_ = []
+    for _ in range(300):
+        open_.append(bench.launch(("true",)))
+        if len(open_) == 5:
+            for spec in open_:
+                assert bench.wait(spec).command == {"code": 0, "signal": None}
+            open_.clear()
+    wait_for(lambda: not children_of(warm), "the warm process to have no children")
+    assert len(os.listdir(f"/proc/{warm}/fd")) == 4
+
+
+def test_what_a_killed_worker_left_is_ended_and_proved_empty(bench: Bench) -> None:
+    spec = bench.launch((sys.executable, "-S", ESCAPEE, "pids"))
+    path = bench.work / "pids"
+    wait_for(lambda: path.exists() and len(path.read_text().split()) == 4, "four pids")
+    command = bench.wait_command(spec)
+    die(bench, spec.attempt, command["session"])
+    pids = [int(line) for line in path.read_text().split()]
+    assert all(map(alive, pids))
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, command), "an empty tree")
+    assert not any(map(alive, pids))
+    assert bench.host.read_exit(spec.attempt) is None
+
+
+def test_a_survivor_without_the_nonce_is_found_by_its_session(bench: Bench) -> None:
+    spec = bench.launch(("env", "-i", "/bin/sleep", "64"))
+    command = bench.wait_command(spec)
+    die(bench, spec.attempt, command["session"])
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, command), "an empty tree")
+    assert not alive(command["pid"])
+
+
+def test_a_worker_that_hangs_is_ended_with_its_tree(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "65"))
+    command = bench.wait_command(spec)
+    wait_for(lambda: bench.life(spec.attempt) == "running", "the answer")
+    os.kill(command["session"], signal.SIGSTOP)
+    assert not bench.launcher.kill_tree(spec.attempt, command)
+    wait_for(
+        lambda: bench.life(spec.attempt) == "ended" and bench.launcher.kill_tree(spec.attempt, command), "emptiness"
+    )
+    assert not alive(command["pid"])
+
+
+def test_a_session_number_that_belongs_to_somebody_else_is_not_touched(bench: Bench) -> None:
+    spec = bench.launch(("true",))
+    bench.wait(spec)
+    bystander = subprocess.Popen(["sleep", "66"], start_new_session=True)
+    try:
+        stale = {"pid": bystander.pid, "start_ticks": 1, "session": bystander.pid}
+        assert bench.launcher.kill_tree(spec.attempt, stale)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_another_launcher_finds_a_worker_again_by_its_claim(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "67"))
+    bench.wait_command(spec)
+    proc = bench.host.read_proc(spec.attempt)
+    assert proc is not None
+    bench.launcher.close()
+    bench.launcher = LocalLauncher()
+    assert bench.life(spec.attempt) == "lost"
+    assert bench.launcher.reattach(spec.attempt, proc)
+    assert bench.life(spec.attempt) == "running"
+    bench.launcher.terminate(spec.attempt)
+    assert bench.wait(spec).ended_by == "stop"
+    assert not bench.launcher.reattach(spec.attempt, proc)
+
+
+def test_a_claim_of_another_boot_or_another_start_is_nobody(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "68"))
+    bench.wait_command(spec)
+    proc = bench.host.read_proc(spec.attempt)
+    assert proc is not None
+    assert not bench.launcher.reattach(spec.attempt, None)
+    assert not bench.launcher.reattach(spec.attempt, replace(proc, boot="another"))
+    assert not bench.launcher.reattach(spec.attempt, replace(proc, start_ticks=proc.start_ticks + 1))
+    bench.launcher.terminate(spec.attempt)
+    assert bench.wait(spec).ended_by == "stop"
+
+
+def test_a_warm_process_that_dies_does_not_lose_the_run(bench: Bench) -> None:
+    spec = bench.launch(("sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"))
+    bench.wait_command(spec)
+    wait_for(lambda: bench.life(spec.attempt) == "running", "the answer")
+    os.kill(bench.launcher.warm_pid, signal.SIGKILL)
+    wait_for(lambda: not alive(bench.launcher.warm_pid), "the end of the warm process")
+    assert bench.life(spec.attempt) == "running"
+    assert bench.run(("true",)).command == {"code": 0, "signal": None}
+    (bench.work / "go").touch()
+    assert bench.wait(spec).command == {"code": 0, "signal": None}
+
+
+def test_a_warm_process_that_cannot_be_started_is_an_error_of_the_launch(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.kill(bench.launcher.warm_pid, signal.SIGKILL)
+    wait_for(lambda: not alive(bench.launcher.warm_pid), "the end of the warm process")
+    bench.launcher.poll([])
+    spec = bench.spec(("true",))
+    live = bench.host.create_attempt(spec.attempt)
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(LaunchError):
+        bench.launcher.launch(spec, live)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(live)
+
+
+def test_workers_live_on_when_the_conductor_goes(bench: Bench) -> None:
+    spec = bench.launch(("sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"))
+    worker = bench.wait_command(spec)["session"]
+    bench.launcher.close()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+        os.kill(worker, number)
+    (bench.work / "go").touch()
+    record = wait_for(lambda: bench.host.read_exit(spec.attempt), "the result")
+    assert record.command == {"code": 0, "signal": None}
+
+
+def test_orders_larger_than_the_socket_arrive_whole(bench: Bench) -> None:
+    prompt = "p" * 3_000_000
+    specs = [bench.launch(("sh", "-c", "exit 5"), prompt=prompt) for _ in range(3)]
+    assert [bench.wait(spec).command for spec in specs] == [{"code": 5, "signal": None}] * 3
+
+
+def test_the_launcher_says_what_it_does_not_know(bench: Bench) -> None:
+    spec = bench.spec(("true",))
+    assert bench.life(spec.attempt) == "lost"
+    bench.launcher.terminate(spec.attempt)
+    assert bench.launcher.capacity() > 0
+    assert bench.launcher.kill_tree(spec.attempt, None)
