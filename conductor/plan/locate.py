@@ -98,11 +98,13 @@ def _fenced(lines: list[str], at: int) -> Block | None:
     words = info.split()
     language = words[0].strip("{}.").lower() if words else ""
     end = at + 1
-    while end < len(lines) and not _closes(lines[end], marks):
+    while end < len(lines) and not _closes(lines[end], marks, len(indent)):
         end += 1
     return Block(at, min(end + 1, len(lines)), language, (at + 1, end), len(indent))
 
 
-def _closes(line: str, marks: str) -> bool:
+def _closes(line: str, marks: str, indent: int) -> bool:
     content = line.strip()
+    if len(line) - len(line.lstrip()) > indent + 3:  # part of a text in the block, which may hold fences of its own
+        return False
     return len(content) >= len(marks) and content == marks[0] * len(content)

@@ -30,6 +30,7 @@ class _Found:
 
     source: str
     line: int
+    """Lines before the text; of a block, that is also the line of its fence, from 1."""
     text: str
     column_offset: int
     json: bool

@@ -7,14 +7,13 @@ from typing import Any
 
 from conductor.core.task import Limits
 from conductor.plan import fields
-from conductor.plan.commands import CommandError, split_command
 from conductor.plan.errors import shown
 from conductor.plan.fields import field_error
 from conductor.plan.near import meant_key
 from conductor.plan.tasks import read_agent, read_env
 from conductor.plan.unknown_keys import not_supported
 from conductor.plan.warnings import Warnings
-from conductor.plan.yaml_text import Node, Text, as_json
+from conductor.plan.yaml_text import Node, as_json
 
 
 def read_defaults(node: Node, warnings: Warnings) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def read_defaults(node: Node, warnings: Warnings) -> dict[str, Any]:
     if fields.is_null(node):
         return found
     for key, value in fields.mapping("defaults", node).items():
-        reader = _DEFAULTS.get(key)
+        reader = DEFAULTS.get(key)
         if fields.is_null(value):
             continue
         if reader is not None:
@@ -31,8 +30,8 @@ def read_defaults(node: Node, warnings: Warnings) -> dict[str, Any]:
             continue
         found[str(key)] = as_json(value)
         if not not_supported(key, value, "defaults", warnings):
-            meant = meant_key(key, tuple(_DEFAULTS))
-            hint = f' Did you mean "{meant}"?' if meant else ""
+            meant = meant_key(key, tuple(DEFAULTS))
+            hint = " Put it under limits." if key in LIMITS else f' Did you mean "{meant}"?' if meant else ""
             warnings.add("did_you_mean", f"defaults: {shown(key)} is not a default and has no effect.{hint}", key.line)
     return found
 
@@ -43,23 +42,20 @@ def read_limits(node: Node) -> Limits:
         return Limits()
     found: dict[str, Any] = {}
     for key, value in fields.mapping("limits", node).items():
-        reader = _LIMITS.get(key)
+        reader = LIMITS.get(key)
         if reader is None:
-            meant = meant_key(key, tuple(_LIMITS))
-            hint = f'Did you mean "{meant}"?' if meant else f"Known limits: {', '.join(_LIMITS)}."
+            meant = meant_key(key, tuple(LIMITS))
+            hint = f'Did you mean "{meant}"?' if meant else f"Known limits: {', '.join(LIMITS)}."
             raise field_error("limits", f"{shown(key)} is not a limit", key, hint)
         if not (fields.is_null(value) or value == "none"):
             found[str(key)] = reader(key, value)
     return Limits(**found)
 
 
-def _command(key: str, node: Node) -> list[str]:
-    if not isinstance(node, Text):
-        return [fields.text(key, item) for item in fields.sequence(key, node)]
-    try:
-        return list(split_command(node))
-    except CommandError as error:
-        raise field_error(key, str(error), node, error.hint) from None
+def _agent(key: str, node: Node) -> str | dict[str, Any]:
+    """Return the name alone where nothing else is said."""
+    agent = read_agent(key, node)
+    return str(agent["name"]) if len(agent) == 1 else agent
 
 
 def _choice(*words: str) -> Callable[[str, Node], str]:
@@ -74,22 +70,18 @@ def _run_timeout(key: str, node: Node) -> float | None:
     return fields.duration(key, node) or None
 
 
-_DEFAULTS: dict[str, Callable[[str, Node], Any]] = {
-    "agent": read_agent,
-    "command": _command,
+DEFAULTS: dict[str, Callable[[str, Node], Any]] = {
+    "agent": _agent,
     "timeout": fields.duration,
     "stale_after": fields.duration,
     "retries": lambda key, node: fields.integer(key, node, most=1000),
     "leftovers": _choice("kill", "keep", "fail"),
-    "on_conflict": _choice("serialize", "allow"),
-    "max_workers": _count,
-    "fail_fast": fields.boolean,
     "env": read_env,
     "changes": _choice("required", "optional"),
     "effect": _choice("write", "pure_read", "external"),
     "type": fields.text,
 }
-_LIMITS: dict[str, Callable[[str, Node], Any]] = {
+LIMITS: dict[str, Callable[[str, Node], Any]] = {
     "max_workers": _count,
     "max_fan_out": fields.integer,
     "max_join_width": fields.integer,

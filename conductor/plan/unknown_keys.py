@@ -70,8 +70,8 @@ def refuse_agent_manual(value: Node) -> None:
 def unknown_task_key(key: Text, value: Node, node: Map, known: Container[TaskId], warnings: Warnings) -> None:
     """Judge a key of a task that is none of ours.
 
-    A misspelt dependency whose loss would lose an ordering is an error; whatever else is close to a known key is a
-    warning; the rest is silently kept.
+    A misspelt dependency whose loss would lose an ordering, or a misspelt safeguard, is an error; whatever else is
+    close to a known key is a warning; the rest is silently kept.
     """
     if key in _REVERSED and any(TaskId(task) in known for task in _named(value)):
         message = f"{key} orders nothing; write depends_on in the tasks that come later"
@@ -82,8 +82,8 @@ def unknown_task_key(key: Text, value: Node, node: Map, known: Container[TaskId]
     hint = f'Did you mean "{meant}"?'
     if meant == "depends_on" and _loses_ordering(key, value, node, known):
         raise field_error(key, "not a key of a task, and without it the order of tasks would be lost", key, hint)
-    if meant == "approve" and not is_null(value):
-        raise field_error(key, "not a key of a task, and the task would run unapproved", key, hint)
+    if meant in ("approve", "isolation") and not is_null(value) and value != "none":
+        raise field_error(key, "not a key of a task, and the task would run without it", key, hint)
     warnings.add("did_you_mean", f"{shown(key)} is not a key of a task and has no effect. {hint}", key.line)
 
 

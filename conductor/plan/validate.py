@@ -15,7 +15,7 @@ from conductor.plan.ids import read_ids
 from conductor.plan.locate import Block
 from conductor.plan.near import meant_key
 from conductor.plan.prose import TaskProse, find_prose
-from conductor.plan.settings import TASK_DEFAULTS, read_defaults, read_limits
+from conductor.plan.settings import DEFAULTS, LIMITS, TASK_DEFAULTS, read_defaults, read_limits
 from conductor.plan.tasks import TaskReader
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
@@ -48,6 +48,7 @@ def build_plan(root: Map, document: Document, source: str, warnings: Warnings) -
     groups = GroupReader(tasks, warnings).read(_value(dag, "parallel_groups"))
     limits = read_limits(_value(dag, "limits"))
     project = _value(dag, "project")
+    _warn_of_misplaced(dag, warnings)
     return Plan(
         tasks=tasks,
         groups=groups,
@@ -90,6 +91,14 @@ def _nodes_of(dag: Map) -> Seq:
     if not found:
         raise field_error("nodes", "the DAG has no tasks", found, _NODES_HINT)
     return found
+
+
+def _warn_of_misplaced(dag: Map, warnings: Warnings) -> None:
+    """Say so where a setting stands in the DAG itself instead of under `limits` or `defaults`."""
+    for key in dag:
+        place = "limits" if key in LIMITS else "defaults" if key in DEFAULTS else None
+        if place is not None:
+            warnings.add("did_you_mean", f"{key} has no effect here; put it under {place}", key.line)
 
 
 def _value(dag: Map, key: str) -> Node:

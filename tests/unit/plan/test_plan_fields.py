@@ -96,7 +96,7 @@ def test_values_that_cannot_be_used(refused: Refused, field: str) -> None:
 @pytest.mark.parametrize(
     ("field", "words"),
     [("approve: before", "approval"), ("agent: manual", "people"), ("agent: {name: manual}", "people"),
-     ("isolation: worktree", "project itself"), ("aprove: before", "unapproved")],
+     ("isolation: worktree", "project itself"), ("aprove: before", "without it")],
 )  # fmt: skip
 def test_what_would_be_dangerous_to_ignore_is_refused(refused: Refused, field: str, words: str) -> None:
     error = refused(f"- id: a\n  {field}\n")
@@ -148,15 +148,13 @@ def test_defaults_are_converted(load_nodes: LoadNodes, codes: Codes) -> None:
           agent: claude
           timeout: 1h
           retries: 0
-          command: make {task_id}
           env: {A: x, B: y}
           effect: pure_read
         """,
     )
-    assert plan.defaults["agent"] == {"name": "claude"}
+    assert plan.defaults["agent"] == "claude"
     assert plan.defaults["timeout"] == 3600.0
     assert plan.defaults["retries"] == 0
-    assert plan.defaults["command"] == ["make", "{task_id}"]
     assert [task.env for task in plan.tasks] == [{"A": "x", "B": "own"}, {"A": "x", "B": "y"}]
     assert [task.effect for task in plan.tasks] == ["pure_read", "write"]
     assert codes(plan) == []
@@ -171,6 +169,11 @@ def test_an_unknown_default_is_a_warning(load_nodes: LoadNodes, codes: Codes) ->
 @pytest.mark.parametrize("rest", ["defaults: {agent: manual}", "defaults: {approve: before}", "defaults: [a]"])
 def test_defaults_that_are_refused(refused: Refused, rest: str) -> None:
     assert refused("- id: a", rest).code == "plan_field"
+
+
+def test_a_limit_under_defaults_is_a_warning(load_nodes: LoadNodes) -> None:
+    plan = load_nodes("- id: a", "defaults: {max_workers: 3}")
+    assert plan.warnings[0].message.endswith("Put it under limits.")
 
 
 def test_limits_are_converted(load_nodes: LoadNodes) -> None:
@@ -188,6 +191,13 @@ def test_limits_are_converted(load_nodes: LoadNodes) -> None:
 def test_limits_that_are_refused(refused: Refused, limit: str) -> None:
     error = refused("- id: a", f"limits: {{{limit}}}")
     assert error.code == "plan_field"
+
+
+@pytest.mark.parametrize(("key", "place"), [("max_workers: 3", "limits"), ("timeout: 3m", "defaults")])
+def test_settings_beside_the_nodes_are_a_warning(load_nodes: LoadNodes, codes: Codes, key: str, place: str) -> None:
+    plan = load_nodes("- id: a", key)
+    assert codes(plan) == ["did_you_mean"]
+    assert plan.warnings[0].message.endswith(f"under {place}")
 
 
 def test_project_is_kept_as_written(load_nodes: LoadNodes) -> None:

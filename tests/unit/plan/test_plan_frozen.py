@@ -19,7 +19,7 @@ dag:
     - {id: b, depends_on: ["1.1"], timeout: 0, retries: 0, effect: external, agent: {name: x, args: [1]},
        owner: [me, {a: null}]}
   parallel_groups: [{id: g, tasks: ["1.1", b], conflict_free: false, max_workers: 2, colour: red}]
-  defaults: {timeout: 1h, command: [make, "{task_id}"]}
+  defaults: {timeout: 1h, agent: {name: x, args: [a]}}
   limits: {budget_usd: 1.5}
   project: .
   critical_path: 1.1 → b

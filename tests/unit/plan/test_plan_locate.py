@@ -51,6 +51,12 @@ def test_a_tilde_fence_is_not_closed_by_backticks() -> None:
     assert loads(f"~~~text\n```yaml\n{DAG}```\n~~~\n~~~yaml\n{DAG}~~~\n").tasks[0].line == 11
 
 
+def test_text_in_the_dag_may_hold_fences_of_its_own() -> None:
+    text = "      instructions: |\n        Run\n        ```sh\n        make\n        ```\n        and look.\n"
+    task = loads(f"```yaml\n{DAG}{text}   ```\n# Rest\n").tasks[0]
+    assert task.instructions == "Run\n```sh\nmake\n```\nand look.\n"
+
+
 def test_inline_code_is_no_fence() -> None:
     assert loads(f"```yaml``` is how it begins\n\n```yaml\n{DAG}```\n").tasks[0].line == 6
 
