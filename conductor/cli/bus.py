@@ -16,7 +16,7 @@ import click
 
 from bus.errors import BusError, BusGone
 from bus.times import utc
-from bus.wire import AttemptId, JsonObject, Message, decode_message, dumps, encode_message
+from bus.wire import CONDUCTOR_TYPES, AttemptId, JsonObject, Message, decode_message, dumps, encode_message
 from conductor.cli.escape import one_line
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.output import err
@@ -25,49 +25,17 @@ from conductor.errors import ConductorError
 if TYPE_CHECKING:
     from bus.hand import FileHand
 
-RESERVED = frozenset(
-    {
-        "RESULT",
-        "REPORT",
-        "PROGRESS",
-        "USAGE",
-        "FILE_LOCK",
-        "FILE_UNLOCK",
-        "BLOCKED",
-        "QUESTION",
-        "CLAIM",
-        "RUN_STARTED",
-        "RUN_RESUMED",
-        "RUN_ENDED",
-        "ATTEMPT_ADOPTED",
-        "ATTEMPT_QUIET",
-        "ATTEMPT_ENDED",
-        "WAIT_BEGAN",
-        "WAIT_ENDED",
-        "TIMER_FIRED",
-        "GRANT_SEEN",
-        "GRANT_GONE",
-        "PLAN_EDITED",
-        "CONTROL",
-        "FOREIGN_WRITE",
-        "QUARANTINED",
-        "WORKER_DISPATCHED",
-        "WORKER_GONE",
-        "LAUNCH_FAILED",
-        "STOP",
-        "RETRY_SCHEDULED",
-        "DEADLOCK_DETECTED",
-        "DEADLOCK_RESOLVED",
-        "PROVIDER_PAUSED",
-        "PROVIDER_RESUMED",
-        "TASK_COMPLETE",
-        "TASK_FAILED",
-        "TASK_BLOCKED",
-        "TASK_SKIPPED",
-        "TASK_CANCELLED",
-        "DEP_READY",
-    }
-)
+RESERVED = CONDUCTOR_TYPES | {
+    "RESULT",
+    "REPORT",
+    "PROGRESS",
+    "USAGE",
+    "FILE_LOCK",
+    "FILE_UNLOCK",
+    "BLOCKED",
+    "QUESTION",
+    "CLAIM",
+}
 """Types that `post` refuses: each has a meaning of its own, and a verb or the conductor to say it."""
 
 

@@ -72,11 +72,12 @@ def few(names: Sequence[str], most: int = 4) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def totals_of(view: RunView, elapsed: float, left: float | None) -> Totals:
-    """Return the whole in numbers; `elapsed` and `left` in seconds."""
+def totals_of(view: RunView, now: float, left: float | None) -> Totals:
+    """Return the whole in numbers; `now` is the wall clock, `left` the expected seconds to the end."""
+    end = now if view.ended_at is None else view.ended_at
     return Totals(
         counts=view.counts,
-        elapsed=elapsed,
+        elapsed=max(end - view.started_at, 0.0) if view.started_at is not None else 0.0,
         remaining=left,
         workers=sum(1 for task in view.tasks if task.worker is not None),
         max_workers=view.options.max_workers if view.options else 0,

@@ -61,7 +61,7 @@ class LiveScreen:
         self._track = track
         self._reader = reader
         self._estimator = Estimator(reader)
-        self._began = self._drawn = 0.0
+        self._drawn = 0.0
         self._cost = 0.0
         """Seconds that the last picture took."""
         self._due = False
@@ -75,7 +75,6 @@ class LiveScreen:
 
     def start(self, view: RunView, now: float) -> None:
         """Take the terminal over. The first picture comes with the first record: before that there is no run."""
-        self._began = now
         self._live.start()
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
@@ -107,7 +106,7 @@ class LiveScreen:
         self._drawn, self._due = now, False
         wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
-        totals = totals_of(view, now - self._began, self._estimator.left(view, wall))
+        totals = totals_of(view, wall, self._estimator.left(view, wall))
         self._show(Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals)))
 
     def _show(self, picture: Group) -> None:
