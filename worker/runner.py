@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -12,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bus.contract import Hand
-from bus.errors import AlreadyFinished, BusError, BusGone
-from bus.hand import result_message
+from bus.errors import BusError
 from bus.layout import STDERR, STDOUT, attempt_dir
 from bus.process import HAVE_PROC, start_ticks
-from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
+from bus.wire import ExitRecord, ProcRecord, WorkerSpec
 from worker import tree
 from worker.core import (
     PERIOD,
@@ -38,6 +36,7 @@ from worker.core import (
     refusal,
 )
 from worker.environment import command_environment
+from worker.handing_in import hand_in, wait
 from worker.pump import Log, Pump
 from worker.result import compose, not_started, read_report
 from worker.signals import Signals
@@ -51,9 +50,6 @@ BUS_LOST = 5
 
 DRAIN_CHUNKS = 4
 """Reads of a pipe after the end: more than it can hold, and never endless."""
-
-LONGEST_PAUSE = 5.0
-"""Seconds between two tries to write the result."""
 
 _SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
 
@@ -73,7 +69,7 @@ def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
         return ALREADY_CLAIMED
     why = refusal(spec, hand.revoked(), hand.newest_epoch())
     record = not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()
-    return 0 if _hand_in(record, spec, hand) else BUS_LOST
+    return 0 if hand_in(record, spec, hand, wait) else BUS_LOST
 
 
 class _Run:
@@ -247,27 +243,3 @@ class _Run:
                     break
             pump.close_reader()
             pump.log.close()
-
-
-def _hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand) -> bool:
-    """Write the result, for as long as it takes: a full disk may delay it, never lose it. False: the bus is gone."""
-    pause = 0.1
-    written = False
-    waiter = select.poll()
-    while True:
-        try:
-            if written:
-                hand.publish(result_message(spec.attempt, to_json(record)), durable=spec.durable)
-            else:
-                hand.finish(record, durable=spec.durable)
-        except AlreadyFinished:  # the file was written, then the disk was full for its message
-            written = True
-        except BusGone:
-            return False
-        except (OSError, BusError) as error:
-            if getattr(error, "errno", None) == errno.ENOENT:
-                return False
-            waiter.poll(pause * 1000)
-            pause = min(pause * 2, LONGEST_PAUSE)
-        else:
-            return True

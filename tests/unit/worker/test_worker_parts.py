@@ -1,0 +1,257 @@
+"""The small parts of a worker: environment, logs, tree, result, handing in."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.errors import AlreadyFinished, BusGone
+from bus.process import ProcessInfo, parse_stat, send_signal, start_ticks
+from bus.wire import AttemptId, ExitRecord, Message, TaskId, WorkerSpec
+from worker.core import Finish, Process, StepResult
+from worker.environment import command_environment
+from worker.handing_in import hand_in
+from worker.pump import Log, Pump
+from worker.result import compose, not_started
+from worker.spawn import SpawnError, find_program, spawn
+from worker.tree import descendants, look_at_tree
+
+SPEC = WorkerSpec(
+    bus="/bus",
+    attempt=AttemptId("1.1~1-0a1b2c3d"),
+    epoch=1,
+    task=TaskId("1.1"),
+    number=1,
+    nonce="0a1b2c3d",
+    argv=("true",),
+    cwd="/",
+    durable=False,
+)
+
+
+# --- environment ----------------------------------------------------------------------------------------------------
+
+
+def test_all_is_inherited_but_an_outer_run_and_the_markers_of_an_agent_session() -> None:
+    inherited = {
+        "PATH": "/bin",
+        "CONDUCTOR_ATTEMPT": "outer",
+        "CLAUDECODE": "1",
+        "CLAUDE_CODE_ENTRYPOINT": "cli",
+        "A": "b",
+    }
+    assert command_environment(inherited, SPEC) == {"PATH": "/bin", "A": "b", "CONDUCTOR_NONCE": "0a1b2c3d"}
+
+
+def test_an_allow_list_lets_only_its_globs_through_and_never_a_marker() -> None:
+    inherited = {"PATH": "/bin", "LC_ALL": "C", "SECRET_KEY": "x", "CLAUDE_CODE_SSE_PORT": "1", "CONDUCTOR_X": "1"}
+    spec = replace(SPEC, env_keep=("PATH", "LC_*", "CLAUDE_CODE_*", "CONDUCTOR_*"))
+    assert command_environment(inherited, spec) == {"PATH": "/bin", "LC_ALL": "C", "CONDUCTOR_NONCE": "0a1b2c3d"}
+
+
+def test_the_order_adds_and_replaces_variables() -> None:
+    spec = replace(SPEC, env={"PATH": "/ours:/bin", "CONDUCTOR_NONCE": "ffffffff.0a1b2c3d"})
+    environment = command_environment({"PATH": "/bin"}, spec)
+    assert environment == {"PATH": "/ours:/bin", "CONDUCTOR_NONCE": "ffffffff.0a1b2c3d"}
+
+
+# --- finding the program --------------------------------------------------------------------------------------------
+
+
+def test_a_program_is_searched_like_a_shell_does(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    for folder in (first, second):
+        folder.mkdir()
+    (first / "tool").touch(0o644)
+    (first / "folder").mkdir()
+    (second / "tool").touch(0o755)
+    path = f"{first}:{second}"
+    assert find_program("tool", path) == str(second / "tool")
+    assert find_program("./tool", path) == "./tool"
+    with pytest.raises(SpawnError, match="command not found"):
+        find_program("folder", path)
+    with pytest.raises(SpawnError, match="not executable"):
+        find_program("tool", str(first))
+    with pytest.raises(SpawnError, match="empty"):
+        find_program("", path)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("/no/such/file",), "no such file"),
+        (("/",), "permission denied"),
+        (("true", "a\0b"), "null"),
+        (("/" + "x" * 300,), "File name too long"),
+    ],
+)
+def test_what_cannot_be_executed_is_explained(argv: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SpawnError, match=message):
+        spawn(argv, {"PATH": "/usr/bin:/bin"}, 1, 2)
+
+
+def test_a_script_without_a_first_line_is_explained(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("exit 0\n")
+    script.chmod(0o755)
+    with pytest.raises(SpawnError, match="#! line"):
+        spawn((str(script),), {}, 1, 2)
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=40), max_size=30), st.integers(1, 16))
+def test_a_log_keeps_the_first_and_the_last_part(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], cap: int
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    log = Log(str(folder), "log", cap)
+    for chunk in chunks:
+        log.add(chunk)
+        kept = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+        assert sum(map(len, kept.values())) <= 3 * cap
+    log.close()
+    whole = b"".join(chunks)
+    kept = {int(name.partition(".")[2] or 0): (folder / name).read_bytes() for name in os.listdir(folder)}
+    assert log.total == len(whole)
+    assert all(whole[number * cap :].startswith(data) for number, data in kept.items())
+    assert kept.get(0, b"") == whole[:cap]
+    if len(whole) > cap:
+        tail = b"".join(kept[number] for number in sorted(kept) if number)
+        assert tail.endswith(whole[max(cap, len(whole) - cap) :])
+
+
+def test_a_log_that_cannot_be_written_counts_what_it_lost(tmp_path: Path) -> None:
+    log = Log(str(tmp_path / "gone"), "log", 100)
+    log.add(b"hello")
+    assert (log.total, log.lost, log.tail) == (5, 5, b"hello")
+    (tmp_path / "gone").mkdir()
+    log.add(b" again")
+    log.close()
+    log.close()
+    assert (tmp_path / "gone" / "log").read_bytes() == b" again"
+
+
+def test_a_pump_takes_what_is_there_and_notices_the_end(tmp_path: Path) -> None:
+    pump = Pump(Log(str(tmp_path), "log", 100))
+    assert not pump.take()
+    os.write(pump.writer, b"x")
+    assert pump.take()
+    pump.close_writer()
+    assert not pump.take()
+    assert pump.reader == -1
+    assert not pump.take()
+    pump.close_reader()
+    pump.log.close()
+
+
+# --- the tree -------------------------------------------------------------------------------------------------------
+
+
+def _process(pid: int, parent: int, state: str = "S") -> ProcessInfo:
+    return ProcessInfo(pid, f"p{pid}", state, parent, pid, pid, 1)
+
+
+def test_descendants_are_found_through_the_dead_and_the_dead_left_out() -> None:
+    processes = [_process(1, 0), _process(5, 1), _process(6, 5, "Z"), _process(7, 6), _process(8, 1), _process(9, 7)]
+    assert {info.pid for info in descendants(5, processes)} == {7, 9}
+    assert [info.pid for info in descendants(8, processes)] == []
+
+
+def test_a_loop_of_parents_ends() -> None:
+    assert {info.pid for info in descendants(1, [_process(2, 3), _process(3, 2), _process(4, 1)])} == {4}
+
+
+def test_a_name_with_parentheses_and_spaces_is_read() -> None:
+    line = b"42 (a) b (c) S 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n"
+    assert parse_stat(line) == ProcessInfo(42, "a) b (c", "S", 1, 2, 3, 777)
+
+
+def test_a_process_of_another_start_is_not_signalled() -> None:
+    assert not send_signal(os.getpid(), start_ticks(os.getpid()) + 1, 9)
+    assert look_at_tree(os.getpid(), os.getpgid(0)) == []
+
+
+# --- the result -----------------------------------------------------------------------------------------------------
+
+
+def test_the_result_says_what_was_found(tmp_path: Path) -> None:
+    spec = replace(SPEC, cwd=str(tmp_path), outputs=("a",), verify=(("v",), ("w",)), leftovers="fail")
+    finish = Finish(
+        "timeout", None, StepResult(0, None, seconds=1.5), (StepResult(error="v: no"),), (Process(7, "d"),), (), True
+    )
+    out, err = Log(str(tmp_path), "log", 10), Log(str(tmp_path / "gone"), "log.err", 10)
+    out.add(b"out")
+    err.add(b"e\xff")
+    record = compose(spec, finish, report={"verb": "fail"}, started_at=0.0, ended_at=1.5, stdout=out, stderr=err)
+    out.close()
+    assert record.verify == [{"argv": ["v"], "code": None, "signal": None, "error": "v: no"}]
+    assert record.leftovers == {"killed": [{"pid": 7, "name": "d"}], "kept": [], "failed": True}
+    assert record.log_bytes == {"stdout": 3, "stderr": 2, "lost": 2}
+    assert record.outputs == [{"path": "a", "exists": False}]
+    assert (record.tail, record.started_at) == ("e\N{REPLACEMENT CHARACTER}", "1970-01-01T00:00:00.000Z")
+
+
+# --- handing in -----------------------------------------------------------------------------------------------------
+
+
+class TroubledHand:
+    """A hand whose writes fail in a given row, then succeed."""
+
+    def __init__(self, *, finish: list[BaseException | None], publish: list[BaseException | None]) -> None:
+        self._finish, self._publish = finish, publish
+        self.messages: list[Message] = []
+
+    def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+        """`Hand.finish`."""
+        if error := self._finish.pop(0):
+            raise error
+
+    def publish(self, message: Message, *, durable: bool = False) -> None:
+        """`Hand.publish`."""
+        if error := self._publish.pop(0):
+            raise error
+        self.messages.append(message)
+
+
+def _full() -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def pauses() -> tuple[list[float], Callable[[float], None]]:
+    """A pause that takes no time, and what was asked of it."""
+    asked: list[float] = []
+    return asked, asked.append
+
+
+def test_a_full_disk_delays_the_result_and_never_loses_it(
+    pauses: tuple[list[float], Callable[[float], None]],
+) -> None:
+    hand = TroubledHand(finish=[*(_full() for _ in range(9)), None], publish=[])
+    assert hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
+    assert pauses[0] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+
+
+def test_a_result_written_but_not_announced_is_announced_later(
+    pauses: tuple[list[float], Callable[[float], None]],
+) -> None:
+    hand = TroubledHand(finish=[_full(), AlreadyFinished("written before")], publish=[_full(), None])
+    assert hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
+    assert [message.type for message in hand.messages] == ["RESULT"]
+
+
+@pytest.mark.parametrize("error", [BusGone("gone"), FileNotFoundError(errno.ENOENT, "gone")])
+def test_a_bus_that_is_gone_ends_the_worker(
+    error: Exception, pauses: tuple[list[float], Callable[[float], None]]
+) -> None:
+    hand = TroubledHand(finish=[error], publish=[])
+    assert not hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
