@@ -74,8 +74,8 @@ def _attempts_alive_at_most_once(state: State) -> Iterator[str]:
             yield f"{task.id} runs {task.status.attempt}, its newest attempt is {task.attempt}"
 
 
-def _done_implies_dependencies_done(state: State) -> Iterator[str]:
-    """Of what was done in this plan by an attempt; a changed plan may put new dependencies before a done task."""
+def _started_only_after_dependencies(state: State) -> Iterator[str]:
+    """Done tasks are left out: a ticked one, or one of a changed plan, may have open dependencies."""
     for task in state.order:
         if isinstance(task.status, (Ready, Backoff, *ALIVE)) and task.open:
             yield f"{task.id} is {type(task.status).__name__} with {task.open} open dependencies"
@@ -130,7 +130,7 @@ RULES: tuple[Callable[[State], Iterator[str]], ...] = (
     _no_status_outlives_its_pass,
     _slots_equal_running_set,
     _attempts_alive_at_most_once,
-    _done_implies_dependencies_done,
+    _started_only_after_dependencies,
     _pending_waits_for_something,
     _blocked_has_a_failed_ancestor,
     _caps_are_kept,

@@ -25,7 +25,7 @@ def ending(name: str = "ok", **fields: Any) -> ExitRecord:
     return ExitRecord(**{**base, **ENDINGS[name], **fields})
 
 
-def task_of(line: str, **fields: Any) -> TaskSpec:
+def task_of(line: str, /, **fields: Any) -> TaskSpec:
     """Make a task of `id`, or of `id < dependency dependency`."""
     id, _, after = line.partition("<")
     return TaskSpec(TaskId(id.strip()), f"Task {id.strip()}", 0, depends_on=tuple(map(TaskId, after.split())), **fields)

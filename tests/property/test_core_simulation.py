@@ -1,0 +1,83 @@
+"""Whole runs: any plan, any seed, any order of events, crashes anywhere. The ledger and the invariants hold."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conductor.core import codec
+from conductor.core.events import Decision, Fact, TimerFired
+from conductor.core.instructions import Journal
+from conductor.core.machine import Machine
+from conductor.core.task import RunOptions
+from conductor.testing import Chances, Simulation, random_plan
+
+SEEDS = range(150)
+CALM = Chances(crash=0.0)
+
+
+def simulation(seed: int, chances: Chances | None = None) -> Simulation:
+    random = Random(seed)
+    plan = random_plan(random, random.randint(1, 12))
+    options = RunOptions(
+        max_workers=random.choice([1, 2, 5, 5]),
+        retries=random.choice([0, 1, 2]),
+        fail_fast=random.random() < 0.2,
+        on_conflict=random.choice(["serialize", "serialize", "allow"]),
+        seed=seed,
+    )
+    return Simulation(plan, seed, options, chances=chances)
+
+
+@pytest.mark.parametrize("first", SEEDS[::30])
+def test_a_fixed_range_of_seeds_is_clean(first: int) -> None:
+    crashes = sum(simulation(seed).run().crashes for seed in range(first, first + 30))
+    assert crashes > 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(1000, 2**32), crash=st.sampled_from([0.0, 0.05, 0.3]), vanish=st.sampled_from([0.0, 0.3]))
+def test_any_seed_is_clean(seed: int, crash: float, vanish: float) -> None:
+    simulation(seed, Chances(crash=crash, vanish=vanish)).run()
+
+
+def test_the_same_seed_plays_the_same() -> None:
+    assert simulation(7).run().journal == simulation(7).run().journal
+
+
+def test_feeding_a_runs_facts_gives_its_decisions_byte_for_byte() -> None:
+    for seed in range(40):
+        run = simulation(seed, CALM).run()
+        fed, machine = [], Machine()
+        for record in run.records():
+            event = codec.decode(record, lambda sha, plan=run.plan: plan)
+            if isinstance(event, get_args(Fact)):
+                fed.append(codec.encode(event))
+                instructions = machine.handle(event, record.t.mono, record.t.wall)
+                fed += [codec.encode(one.decision) for one in instructions if isinstance(one, Journal)]
+        assert fed == [(one.type, one.task, one.attempt, one.payload) for one in run.records()]
+
+
+def test_a_journal_cut_anywhere_leads_to_exactly_the_missing_decisions() -> None:
+    for seed in range(12):
+        run = simulation(seed, CALM).run()
+        records = run.records()
+        events = [codec.decode(one, lambda sha, plan=run.plan: plan) for one in records]
+        fact = [isinstance(event, get_args(Fact)) for event in events]
+        for cut in range(1, len(records), 3):
+            end = next((at for at in range(cut, len(fact)) if fact[at]), len(fact))
+            machine = Machine()
+            for record, event in zip(records[:cut], events[:cut], strict=True):
+                machine.replay(event, record.t.mono, record.t.wall)
+            last = records[cut - 1].t
+            made = [
+                one.decision
+                for one in machine.handle(TimerFired("nothing"), last.mono, last.wall)
+                if isinstance(one, Journal)
+            ]
+            assert made == events[cut:end]
+            assert all(isinstance(one, get_args(Decision)) for one in made)
