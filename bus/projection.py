@@ -131,12 +131,14 @@ class Projection:
         events = self._folders.refresh(layout.EVENTS)
         self._folders.refresh(layout.ARCHIVE)
         foreign: list[str] = []
-        for name in self._fs.names(events):
-            if layout.parse_event_name(name) and name not in wanted:
+        present = set(self._fs.names(events))
+        for name in present - wanted.keys():
+            if layout.parse_event_name(name):
                 self._archive(name, events)
                 foreign.append(name)
         for name, content in wanted.items():
-            self._put(name, content, events)
+            if name not in present or self._read(name, events) != content:
+                self._put(name, content, events)
         return sorted(foreign)
 
     def _put(self, name: str, content: bytes, events: int) -> None:
