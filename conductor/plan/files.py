@@ -21,7 +21,7 @@ def refuse_other_than_directory(track_dir: Path) -> None:
         what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
     raise PlanError(
         "plan_missing",
-        f"the track {track_dir} {what}",
+        f"the track {what}",
         path=str(track_dir),
         hint="Give a directory that contains plan.md; `conductor init TRACK` makes one.",
     )
@@ -52,7 +52,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes | None:
     if len(body) > max_bytes:
         raise PlanError(
             "plan_bytes_exceeded",
-            f"{path.name} has {max(status.st_size, len(body)):,} bytes; at most {max_bytes:,} are read",
+            f"{max(status.st_size, len(body)):,} bytes; at most {max_bytes:,} are read",
             path=path.name,
             hint="Raise the limit, or move what is not the plan into another file.",
         )
@@ -67,7 +67,7 @@ def decode(body: bytes, name: str) -> str:
         line = body.count(b"\n", 0, error.start) + 1
         raise PlanError(
             "plan_yaml",
-            f"{name} is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start} (line {line})",
+            f"not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start} (line {line})",
             path=name,
             line=line,
             hint="Save the file as UTF-8.",
@@ -75,4 +75,4 @@ def decode(body: bytes, name: str) -> str:
 
 
 def _unreadable(path: Path, reason: str) -> PlanError:
-    return PlanError("plan_missing", f"{path.name} cannot be read: {reason}", path=path.name, hint="Check the file.")
+    return PlanError("plan_missing", f"cannot be read: {reason}", path=path.name, hint="Check the file.")

@@ -46,8 +46,8 @@ def read_track(track_dir: Path, *, max_bytes: int) -> Plan:
     if body is None and not files:
         raise PlanError(
             "plan_missing",
-            f"{track_dir} contains neither plan.md nor dag.yaml or dag.json",
-            path=str(track_dir / PLAN),
+            "the track has neither a plan.md nor a dag.yaml or dag.json",
+            path=str(track_dir),
             hint="`conductor init TRACK` writes a plan to start from.",
         )
     if body is None:
@@ -111,7 +111,7 @@ def _root(dag: _Found) -> Map:
         return root
     raise PlanError(
         "plan_no_dag",
-        f"{dag.source} has no mapping with the key dag at its top",
+        "no DAG: there is no mapping with the key dag at the top",
         path=dag.source,
         line=dag.line + 1,
         hint="Write dag: and below it, indented, nodes: with a list of tasks.",
@@ -135,7 +135,7 @@ def _check_metadata(path: Path, warnings: Warnings) -> None:
         if body is not None and not isinstance(json.loads(body), dict):
             raise ValueError("not an object")
     except (PlanError, ValueError, RecursionError) as error:
-        reason = error.message if isinstance(error, PlanError) else "it is not a JSON object"
+        reason = error.message if isinstance(error, PlanError) else "not a JSON object"
         warnings.add("metadata_invalid", f"metadata.json is left alone: {reason}")
 
 
@@ -167,4 +167,4 @@ def _no_dag(lines: list[str], blocks: list[Block], name: str) -> PlanError:
     if mislabelled is not None:
         hint = f"The block on line {mislabelled.first + 1} begins with dag; mark its fence ```yaml."
     line = mislabelled.first + 1 if mislabelled is not None else None
-    return PlanError("plan_no_dag", f"{name} has no DAG: looked for {wanted}; {seen}", path=name, line=line, hint=hint)
+    return PlanError("plan_no_dag", f"no DAG: looked for {wanted}; {seen}", path=name, line=line, hint=hint)

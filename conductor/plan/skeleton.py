@@ -15,7 +15,7 @@ from conductor.plan.prose import Item, find_items, first_token, without_word
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)")
 
-_EXAMPLE = """\
+_EXAMPLE = """
 ```yaml
 dag:
   # The folder in which the commands run, relative to this file. Without this line it is the git repository.
@@ -73,12 +73,13 @@ class ProposedTask:
 def plan_text(track_name: str, tasks_from_boxes: Sequence[ProposedTask] = ()) -> str:
     """Return a whole plan.md: the example, or a plan of the given tasks."""
     body = dag_block(tasks_from_boxes) if tasks_from_boxes else _EXAMPLE
-    return f"# {_one_line(track_name) or 'Plan'}\n\n{body}"
+    return f"# {_one_line(track_name) or 'Plan'}\n{body}"
 
 
 def dag_block(tasks: Sequence[ProposedTask]) -> str:
     """Return a fenced block that runs the tasks in their order; it can be put into the plan that they came from."""
     lines = [
+        "",  # so that it may be put behind a last line without an end
         "```yaml",
         "# Proposed from the check boxes, in their order: each task waits for the one before it. Take dependencies out",
         "# where tasks can run side by side, and name under files: what each one writes.",

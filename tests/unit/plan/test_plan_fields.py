@@ -186,7 +186,16 @@ def test_limits_are_converted(load_nodes: LoadNodes) -> None:
 
 
 @pytest.mark.parametrize(
-    "limit", ["max_worker: 5", "max_workers: 0", "budget_usd: -1", "budget_usd: nan", "max_tasks: x"]
+    "limit",
+    [
+        "max_worker: 5",
+        "max_workers: 0",
+        "budget_usd: -1",
+        "budget_usd: nan",
+        "budget_usd: x",
+        "budget_usd: [1]",
+        "max_tasks: x",
+    ],
 )
 def test_limits_that_are_refused(refused: Refused, limit: str) -> None:
     error = refused("- id: a", f"limits: {{{limit}}}")
@@ -219,6 +228,20 @@ def test_many_warnings_of_a_kind_are_summarised(load_nodes: LoadNodes, codes: Co
     plan = load_nodes("".join(f"- {{id: t{n}, estimated_duration: completed}}\n" for n in range(1500)))
     assert len(plan.warnings) == 21
     assert plan.warnings[-1].message == "and 1,480 more of the kind estimate_unknown"
+
+
+def test_depends_on_none_gets_a_hint(refused: Refused) -> None:
+    assert refused("- id: a\n  depends_on: none\n").hint == "Write [] where there are no dependencies."
+
+
+def test_misspelt_dependencies_as_a_mapping_are_refused(refused: Refused) -> None:
+    assert refused("- id: a\n  needs: {b: c}\n").code == "plan_field"
+
+
+def test_empty_entries_of_a_list_are_left_out(load_nodes: LoadNodes) -> None:
+    plan = load_nodes("- id: b\n- id: a\n  depends_on:\n    -\n    - b\n", "defaults: {timeout: }")
+    assert plan.tasks[1].depends_on == ("b",)
+    assert plan.defaults == {}
 
 
 def test_duplicate_dependencies_are_one(load_nodes: LoadNodes, codes: Codes) -> None:

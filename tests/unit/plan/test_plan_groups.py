@@ -86,6 +86,15 @@ def test_an_unknown_member_gets_did_you_mean(load_nodes: LoadNodes) -> None:
     assert plan.groups[0].tasks == ()
 
 
+def test_many_unknown_members_are_summarised(load_nodes: LoadNodes) -> None:
+    members = ", ".join(f"x{n}" for n in range(30))
+    plan = load_nodes(
+        "".join(f"- id: t{n}\n" for n in range(6000)), f"parallel_groups: [{{id: g, tasks: [{members}]}}]"
+    )
+    assert len(plan.warnings) == 21
+    assert plan.warnings[-1].message.startswith("and 10 more")
+
+
 def test_groups_beside_the_dag_are_a_warning(codes: Codes) -> None:
     from conductor.plan import loads
 

@@ -30,7 +30,7 @@ def test_a_dag_is_proposed_from_check_boxes() -> None:
     text = '# Plan\n- [x] Task 1.1: First <!-- deps: none -->\n  - [ ] part\n- [ ] **Task 1.2**: Se"cond\n- [ ] note\n'
     tasks = tasks_in(text)
     assert tasks == [ProposedTask("1.1", "First"), ProposedTask("1.2", 'Se"cond')]
-    plan = loads(f"{text}\n{dag_block(tasks)}")
+    plan = loads(f"{text.rstrip()}{dag_block(tasks)}")
     assert [(task.id, task.depends_on) for task in plan.tasks] == [("1.1", ()), ("1.2", ("1.1",))]
     assert plan.tasks[0].prose.startswith("- [x] Task 1.1: First")
 
