@@ -84,10 +84,10 @@ class Reader(Protocol):
         """Return a frozen plan; raises BusError where it is missing or its hash is wrong."""
 
     def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
-        """Return the attempt's result; None before it is written."""
+        """Return the attempt's result; None before it is written, and where the file is not what it must be."""
 
     def read_proc(self, attempt: AttemptId) -> ProcRecord | None:
-        """Return the worker's claim; None before it is made."""
+        """Return the worker's claim; None before it is made, and where the file is not what it must be."""
 
     def read_command(self, attempt: AttemptId) -> JsonObject | None:
         """Return `{"pid", "start_ticks", "session"}` of the attempt's command; None before it was started."""

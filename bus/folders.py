@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -68,8 +69,11 @@ class Folders:
         return self._identity[name]
 
     def attempt(self, attempt: AttemptId) -> int:
-        """Open the attempt's folder; the caller closes it. Raises FileNotFoundError where it was never made."""
-        return self.fs.open_directory(attempt, at=self.fd(f"{layout.ATTEMPTS}/{layout.bucket(attempt)}"))
+        """Open the attempt's folder; the caller closes it. Raises FileNotFoundError where there is none."""
+        try:
+            return self.fs.open_directory(attempt, at=self.fd(f"{layout.ATTEMPTS}/{layout.bucket(attempt)}"))
+        except NotADirectoryError as error:  # a link, or a file, that somebody has put in its place
+            raise FileNotFoundError(errno.ENOENT, "not a folder", attempt) from error
 
     def make(self) -> None:
         """Make whatever folder is missing."""

@@ -23,7 +23,7 @@ def is_live(folders: Folders, attempt: AttemptId) -> bool:
         return False
     try:
         fd, _ = fs.open_regular(layout.LIVE, at=at)
-    except FileNotFoundError:
+    except (FileNotFoundError, Refused):
         return False
     finally:
         fs.close(at)

@@ -73,14 +73,21 @@ class FileReader:
         return body
 
     def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
-        """Return the attempt's result; None before it is written."""
+        """Return the attempt's result; None before it is written, and where the file is not what it must be."""
         found = self._attempt_json(attempt, layout.EXIT)
-        return exit_from_json(found[0]) if found else None
+        if not found:
+            return None
+        from bus.schema import is_result  # pydantic is loaded when a foreign file is read, not before
+
+        return exit_from_json(found[0]) if is_result(found[0]) else None
 
     def read_proc(self, attempt: AttemptId) -> ProcRecord | None:
-        """Return the worker's claim; None before it is made."""
+        """Return the worker's claim; None before it is made, and where the file is not what it must be."""
         found = self._attempt_json(attempt, layout.PROC, lines=True)
-        return proc_from_json(found[0]) if found else None
+        try:
+            return proc_from_json(found[0]) if found else None
+        except TypeError:
+            return None
 
     def read_command(self, attempt: AttemptId) -> JsonObject | None:
         """Return `{"pid", "start_ticks", "session"}` of the command; None before it was started."""
@@ -107,9 +114,9 @@ class FileReader:
         return self.fs.names(self.folders.fd(folder))
 
     def _attempt_json(self, attempt: AttemptId, name: str, *, lines: bool = False) -> list[JsonObject]:
-        """Read a file of the attempt: one object, or one in each finished line; nothing where the file is missing.
+        """Read a file of the attempt: one object, or one in each finished line.
 
-        Raises BusError where it is there and is not what it must be.
+        Nothing where the file is missing or something else: the command can write there, so it may be anything.
         """
         try:
             at = self.folders.attempt(attempt)
@@ -118,15 +125,11 @@ class FileReader:
         try:
             data = self.fs.read_file(name, at=at, cap=MAX_MESSAGE)
             found = [loads_strict(part) for part in (data.split(b"\n")[:-1] if lines else [data])]
-            if not all(isinstance(part, dict) for part in found):
-                raise WireError("not a JSON object")
-        except FileNotFoundError:
+        except (FileNotFoundError, Refused, WireError):
             return []
-        except (Refused, WireError) as error:
-            raise BusError(f"{name} of {attempt} cannot be read: {error}", path=layout.attempt_dir(attempt)) from error
         finally:
             self.fs.close(at)
-        return found
+        return found if all(isinstance(part, dict) for part in found) else []
 
 
 def read_holder(folders: Folders) -> Holder | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bus.wire import CONDUCTOR_TYPES, Message, WireError
+from bus.wire import CONDUCTOR_TYPES, JsonObject, Message, WireError
 
 
 class _Model(BaseModel):
@@ -91,6 +91,15 @@ class Result(_Model):
 
 
 _PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result}
+
+
+def is_result(body: JsonObject) -> bool:
+    """Tell whether the content of an `exit.json` is one."""
+    try:
+        Result.model_validate(body)
+    except ValidationError:
+        return False
+    return True
 
 
 def check_content(message: Message) -> None:

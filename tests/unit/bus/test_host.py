@@ -288,15 +288,28 @@ def test_a_scan_is_bounded_and_keeps_attempts_together(
 def test_requirement_27_hostile_files_in_an_attempt(root: Path, host: FileHost, tmp_path: Path, kind: str) -> None:
     os.close(host.create_attempt(ATTEMPT))
     folder = root / layout.attempt_dir(ATTEMPT)
-    for name in ("exit.json", "revoked"):
+    (folder / "live").unlink()
+    for name in ("exit.json", "proc.json", "live", "revoked"):
         hostile(folder, name, kind, tmp_path)
-    with pytest.raises(BusError):
-        host.read_exit(ATTEMPT)
+    assert host.read_exit(ATTEMPT) is None
+    assert host.read_proc(ATTEMPT) is None
+    assert not host.is_live(ATTEMPT)
     assert open_hand(root, ATTEMPT).revoked()
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="directory"):
-        host.read_proc(ATTEMPT)
+    assert host.read_proc(ATTEMPT) is None
+    with pytest.raises(BusGone):
+        open_hand(root, ATTEMPT)
+
+
+@pytest.mark.parametrize("body", ["", "{}", "[1]", '{"started":1,"ended_by":"self"}', '{"started":true', "[" * 9999])
+def test_what_is_no_result_counts_as_none(root: Path, host: FileHost, body: str) -> None:
+    os.close(host.create_attempt(ATTEMPT))
+    for name in ("exit.json", "proc.json"):
+        (root / layout.attempt_dir(ATTEMPT) / name).write_text(body + "\n")
+    assert host.read_exit(ATTEMPT) is None
+    assert host.read_proc(ATTEMPT) is None
+    assert host.read_command(ATTEMPT) is None
 
 
 def test_requirement_24_only_ids_of_attempts_are_opened(root: Path, host: FileHost) -> None:
