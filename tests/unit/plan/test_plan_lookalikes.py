@@ -11,19 +11,6 @@ from conductor.plan.frozen import dump, parse
 
 TYPES = ["infrastructure", "feature", "code", "integration", "test", "verification", "research", "documentation"]
 WORDS = ["harden", "route", "client", "service", "cache", "export", "verify", "sync", "layer", "device", "session"]
-    "harden",
-    "route",
-    "client",
-    "service",
-    "cache",
-    "export",
-    "verify",
-    "sync",
-    "layer",
-    "device",
-    "store",
-    "session",
-]
 
 
 def lookalike(seed: int) -> tuple[str, dict[str, list[str]]]:
