@@ -188,4 +188,8 @@ class Hand(Protocol):
         """Hand in a message: whole or not at all."""
 
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
-        """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body."""
+        """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body.
+
+        Raises WireError, with nothing written, where the record would be refused as a message: too long or too deep,
+        which only its foreign parts can be (`report`, `final_record`).
+        """

@@ -18,7 +18,9 @@ from bus.wire import (
     Message,
     ProcRecord,
     WireError,
+    decode_message,
     dumps,
+    encode_message,
     loads_strict,
     to_json,
 )
@@ -94,10 +96,12 @@ class FileHand:
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body."""
         body = to_json(exit)
+        message = result_message(self.attempt, body)
+        check_foreign(exit, message)
         scratch = f"{self.attempt}.exit"
         if not self._fs.publish(scratch, self._tmp, layout.EXIT, self._at, _line(body), sync=durable):
             raise AlreadyFinished(f"{self.attempt} has a result already", path=layout.attempt_dir(self.attempt))
-        self.publish(result_message(self.attempt, body), durable=durable)
+        self.publish(message, durable=durable)
 
     def close(self) -> None:
         """Close what was opened. A worker that ends need not."""
@@ -127,6 +131,12 @@ def open_hand(root: Path | str, attempt: AttemptId, *, fs: FileSystem | None = N
 def result_message(attempt: AttemptId, body: JsonObject) -> Message:
     """The RESULT that announces an `exit.json` of this body."""
     return Message(os.urandom(16).hex(), "RESULT", attempt, utc(), body)
+
+
+def check_foreign(exit: ExitRecord, message: Message) -> None:
+    """Raise WireError where `message` would be refused because of what others wrote into the result."""
+    if exit.report is not None or exit.final_record is not None:
+        decode_message(encode_message(message))
 
 
 def reason_of(data: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from bus import blobs, layout
 from bus.contract import Control, Holder, Incoming, Scan
 from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked
-from bus.hand import result_message
+from bus.hand import check_foreign, result_message
 from bus.projection import View
 from bus.schema import check_content
 from bus.times import utc
@@ -331,9 +331,11 @@ class MemoryHand:
 
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write the result (once), then publish RESULT with the same body."""
+        message = result_message(self.attempt, to_json(exit))
+        check_foreign(exit, message)
         if not self._make(layout.EXIT, to_json(exit)):
             raise AlreadyFinished(f"{self.attempt} has a result already")
-        self.publish(result_message(self.attempt, to_json(exit)), durable=durable)
+        self.publish(message, durable=durable)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -10,7 +10,7 @@ import pytest
 from bus import layout
 from bus.contract import Host
 from bus.errors import AlreadyFinished, BusError, BusGone, HeldByOther
-from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, Stamp, TaskId
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, Stamp, TaskId, WireError
 
 NOW = Stamp(wall=1_700_000_000.5, mono=12.25, boot="boot")
 ATTEMPT = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")
@@ -126,6 +126,21 @@ def test_result_and_exit_record_say_the_same(bus: Any) -> None:
     assert exit.command == item.message.payload["command"] == {"code": 0, "signal": None}
     assert exit.tail == item.message.payload["tail"] == "ä\n"
     assert exit.started
+
+
+def test_a_result_that_would_be_refused_is_not_written(bus: Any) -> None:
+    host = bus.host()
+    os.close(host.create_attempt(ATTEMPT))
+    hand = bus.hand(ATTEMPT)
+    deep: dict[str, Any] = {}
+    for _ in range(40):
+        deep = {"in": deep}
+    for report in (deep, {"message": "x" * (1 << 20)}):
+        with pytest.raises(WireError):
+            hand.finish(ExitRecord(started=True, ended_by="self", report=report))
+    assert host.read_exit(ATTEMPT) is None
+    hand.finish(ExitRecord(started=True, ended_by="self", report={"verb": "complete"}))
+    assert host.read_exit(ATTEMPT).report == {"verb": "complete"}
 
 
 def test_an_attempt_is_claimed_once(bus: Any) -> None:
