@@ -43,9 +43,8 @@ class Queue:
 
     def add(self, task: Task) -> None:
         """A decision about the task is due."""
-        if task.index not in self._due:
-            self._due.add(task.index)
-            heappush(self._heap, task.index)
+        self._due.add(task.index)
+        heappush(self._heap, task.index)
 
     def discard(self, task: Task) -> None:
         """It is not due any more."""

@@ -159,8 +159,8 @@ def _run_resumed(state: State, event: RunResumed, moment: Moment) -> None:
 
 def _current_run(state: State, name: str) -> tuple[Run, Phase]:
     phase = _next_phase(state, name)
-    if state.run is None or phase is None:
-        raise IllegalTransition(name, state.phase.value)
+    assert state.run is not None
+    assert phase is not None
     return state.run, phase
 
 

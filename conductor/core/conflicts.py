@@ -128,10 +128,7 @@ class Keys:
             if patterns.is_wild(segment):
                 break
             yield from _at(node)
-            child = node.children.get(segment)
-            if child is None:
-                return
-            node = child
+            node = node.children[segment]  # its own way down is in the tree
         below = [node]
         for place in below:  # grows while it is walked
             yield from _at(place)

@@ -55,15 +55,17 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
     match outcome:
         case NotLaunched(error):
             verdict = Verdict("spawn", _text("could not be launched", error), started=False, counted=False)
-        case Vanished(started, detail):
-            verdict = Verdict("lost", _text("lost" if started else "never started", detail), started, counted=started)
+        case Vanished():
+            started = outcome.started
+            text = _text("lost" if started else "never started", outcome.detail)
+            verdict = Verdict("lost", text, started, counted=started)
         case ExitRecord(started=False):
             verdict = _judge_unstarted(outcome)
         case ExitRecord(ended_by="timeout"):
             verdict = Verdict("timeout", "timed out")
         case ExitRecord(ended_by="stop") if stopping is None:  # somebody else's TERM to the worker
             verdict = Verdict("signal", "stopped by a signal that did not come from the conductor")
-        case ExitRecord():
+        case _:
             verdict = _judge_exit(outcome, fail_on_leftovers)
     if stopping is None or (_ended_by_itself(outcome) and stopping not in _OVERRIDING):
         return verdict

@@ -225,6 +225,5 @@ class Schedule:
                     break
 
     def _push(self, rank: int) -> None:
-        if rank not in self._queued:
-            self._queued.add(rank)
-            heappush(self._ready, rank)
+        self._queued.add(rank)
+        heappush(self._ready, rank)

@@ -146,3 +146,14 @@ def test_tasks_that_wait_for_a_conflict_and_are_skipped_leave_their_line(play: P
     tasks = [task_of(f"t{one}", files=("x",)) for one in range(3)]
     play.start(*tasks, fail_fast=True, retries=0).result("t0", "fails")
     assert play.words[2:] == ["TASK_SKIPPED t1", "TASK_SKIPPED t2", "RUN_ENDED"]
+
+
+def test_lines_are_left_in_any_order(play: Play) -> None:
+    """Here the last in line is skipped first: plan order is the reverse of the priority."""
+    tasks = [task_of(f"t{one}", files=("x",), estimate=float(one)) for one in range(1, 5)]
+    members = [task_of(f"g{one}", estimate=float(one)) for one in range(1, 5)]
+    groups = (group(*(task.id for task in members), max_workers=1),)
+    play.start(*tasks, *members, groups=groups, fail_fast=True, retries=0)
+    assert play.running == ["t4", "g4"]
+    play.result("t4", "fails").result("g4")
+    assert play.view.counts["skipped"] == 6

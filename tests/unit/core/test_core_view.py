@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bus.wire import TaskId
+from conductor.core.decide import because_of
 from conductor.core.events import ProgressReceived
 from conductor.core.state import State
 from conductor.core.task import Cancelled, Group
@@ -81,6 +82,7 @@ def test_a_cancelled_task(play: Play) -> None:
     state.tasks[TaskId("a")].status = Cancelled("operator:me")
     assert play.seen("a").reason == "operator:me"
     assert explain(play, "a")[0] == "a was cancelled by operator:me."
+    assert because_of(state.tasks[TaskId("a")]) == "needs a, which was cancelled"
     assert explain(play, "b") == ["b is blocked: it needs a, which was cancelled by operator:me."]
     state.tasks[TaskId("a")].status = before
 
