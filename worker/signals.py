@@ -7,8 +7,10 @@ import signal
 
 
 class Signals:
-    """TERM means stop, CHLD means look at the children; either makes `fd` readable. HUP, INT and PIPE are ignored:
-    a terminal that goes away or is typed at is the conductor's business."""
+    """TERM means stop, CHLD means look at the children; either makes `fd` readable.
+
+    HUP, INT and PIPE are ignored since the warm process: a terminal is the conductor's business.
+    """
 
     def __init__(self) -> None:
         self.stop_asked = False
@@ -16,8 +18,6 @@ class Signals:
         os.set_blocking(self.fd, False)
         os.set_blocking(self._writer, False)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGCHLD, _on_child)
 

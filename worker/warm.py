@@ -46,7 +46,7 @@ def serve(arguments: list[str]) -> int:
     gc.freeze()
     gc.disable()
     for order, live in _orders(channel):
-        answer, pidfd = _fork(order, live, channel, origin, become_subreaper)
+        answer, pidfd = fork_worker(order, live, channel, origin, become_subreaper)
         try:
             socket.send_fds(channel, [dumps(answer).encode() + b"\n"], [pidfd] if pidfd >= 0 else [])
         except OSError:  # the conductor left; the worker lives on
@@ -93,7 +93,7 @@ def _orders(channel: socket.socket) -> Iterator[tuple[bytes, int]]:
             yield lines.popleft(), lives.popleft()
 
 
-def _fork(
+def fork_worker(
     order: bytes, live: int, channel: socket.socket, origin: Origin, become_subreaper: Callable[[], bool]
 ) -> tuple[dict[str, object], int]:
     """Make a worker; return the answer and its pidfd (-1 without). Closes our copy of `live`."""

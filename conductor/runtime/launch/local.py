@@ -84,7 +84,7 @@ class LocalLauncher:
         """KILL the worker and everything of its tree. See `base.Launcher.kill_tree`."""
         self._read_answers()
         worker = self._workers.get(attempt)
-        if worker is not None and worker.life == "running":
+        if worker is not None and worker.life in ("pending", "running"):
             _signal(worker, signal.SIGKILL)
             return False
         return self._survivors.end(attempt, command)
@@ -123,6 +123,7 @@ class LocalLauncher:
         self._workers.clear()
 
     def _restart(self) -> None:
+        self._read_answers()
         self._warm.close()
         self._warm = WarmProcess()
 
@@ -172,11 +173,11 @@ def _is(worker: _Worker) -> bool:
 
 
 def _signal(worker: _Worker, number: signal.Signals) -> None:
-    """Signal a worker, surely it and no other; one that is gone is no error."""
+    """Signal a worker, surely it and no other; one that is gone, or not known yet, is no error."""
     try:
         if worker.pidfd >= 0:
             signal.pidfd_send_signal(worker.pidfd, number)
-        else:
+        elif worker.pid:
             send_signal(worker.pid, worker.ticks, number)
     except (ProcessLookupError, PermissionError):
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import sys
 from collections import deque
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 
 import conductor_bus_start
 from bus.wire import AttemptId, WorkerSpec, dumps, to_json
+
+LAST_WAIT = 2.0
+"""Seconds that a warm process may take to end after its socket was closed; then it is killed (workers live on)."""
 
 _CHUNK = 1 << 16
 _FDS = 64
@@ -38,9 +42,7 @@ class WarmProcess:
             theirs.set_inheritable(True)
             start = os.path.join(conductor_bus_start.HOME, "conductor_bus_start.py")
             arguments = [start, conductor_bus_start.WARM_PROCESS, str(theirs.fileno())]
-            # posix_spawn rather than subprocess: nothing to import, and it leaves the session before it runs.
-            argv = [sys.executable, "-E", "-P", "-S", *arguments]
-            self.pid = os.posix_spawn(sys.executable, argv, os.environ, setsid=True)
+            self.pid = _spawn([sys.executable, "-E", "-P", "-S", *arguments])
         except BaseException:
             ours.close()
             raise
@@ -86,7 +88,7 @@ class WarmProcess:
         while self.pidfds:
             os.close(self.pidfds.popleft())
         if self.pid:
-            os.waitpid(self.pid, 0)
+            _await_end(self.pid)
             self.pid = 0
 
     def _wait(self) -> None:
@@ -118,3 +120,22 @@ class WarmProcess:
         data = json.loads(line)
         pidfd = self.pidfds.popleft() if data.get("pidfd") else -1
         return Answer(data["attempt"], data.get("pid", 0), pidfd, data.get("error"))
+
+
+def _spawn(argv: list[str]) -> int:
+    """Start a process that is in a session of its own from the start, so that no Ctrl-C meets it."""
+    try:
+        return os.posix_spawn(argv[0], argv, os.environ, setsid=True)
+    except NotImplementedError:  # older macOS: it makes its session itself, a moment later
+        return os.posix_spawn(argv[0], argv, os.environ)
+
+
+def _await_end(pid: int) -> None:
+    """Reap a child that should be about to end."""
+    pause, waited = 0.001, 0.0
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if waited > LAST_WAIT:
+            os.kill(pid, signal.SIGKILL)  # it was not reaped, so the pid is its own
+        select.select((), (), (), pause)
+        waited += pause
+        pause = min(pause * 2, 0.1)

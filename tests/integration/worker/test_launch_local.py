@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from bus.wire import AttemptId
+from bus.wire import AttemptId, dumps, to_json
 from conductor.runtime.launch.base import LaunchError
 from conductor.runtime.launch.local import LocalLauncher
+from conductor.runtime.launch.warm import Answer
 from tests.integration.tools import alive, wait_for
 from tests.integration.worker.conftest import Bench
+from worker.runner import Origin
+from worker.warm import fork_worker
 
 ESCAPEE = str(Path(__file__).parents[1] / "escapee.py")
 
@@ -175,3 +180,43 @@ def test_the_launcher_says_what_it_does_not_know(bench: Bench) -> None:
     bench.launcher.terminate(spec.attempt)
     assert bench.launcher.capacity() > 0
     assert bench.launcher.kill_tree(spec.attempt, None)
+
+
+def test_a_fork_that_fails_is_an_answer_and_frees_the_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room() -> int:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    spec = bench.spec(("true",))
+    live = bench.host.create_attempt(spec.attempt)
+    monkeypatch.setattr(os, "fork", no_room)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        order = dumps(to_json(spec)).encode()
+        answer, pidfd = fork_worker(order, live, theirs, Origin("boot", {}), lambda: True)
+    assert answer == {"attempt": spec.attempt, "error": "fork: Resource temporarily unavailable"}
+    assert pidfd == -1
+    assert not bench.host.is_live(spec.attempt)
+
+
+def test_an_order_that_got_no_worker_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = bench.launch(("sleep", "60"))
+    refused = bench.spec(("true",))
+    monkeypatch.setattr(bench.launcher._warm, "send", lambda spec, live: None)
+    bench.send(refused, bench.host.create_attempt(refused.attempt))
+    assert bench.life(refused.attempt) == "pending"
+    assert not bench.launcher.kill_tree(refused.attempt, None)
+    monkeypatch.setattr(bench.launcher._warm, "answers", lambda: [Answer(refused.attempt, 0, -1, "fork: no room")])
+    assert bench.life(refused.attempt) == "ended"
+    monkeypatch.undo()
+    assert bench.launcher.kill_tree(refused.attempt, None)
+    bench.launcher.terminate(spec.attempt)
+    bench.wait(spec)
+
+
+def test_a_warm_process_that_hangs_does_not_hold_up_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conductor.runtime.launch.warm.LAST_WAIT", 0.05)
+    pid = bench.launcher.warm_pid
+    os.kill(pid, signal.SIGSTOP)
+    bench.launcher.close()
+    assert not alive(pid)
+    bench.launcher = LocalLauncher()
