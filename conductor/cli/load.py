@@ -31,6 +31,8 @@ class Loaded:
     """Of the newest record; 0 where there is none."""
     last_seq: int
     not_ingested: int
+    records: tuple[Record, ...] = ()
+    """The records of the task that was asked for."""
 
     @property
     def state(self) -> str:
@@ -52,16 +54,21 @@ class Loaded:
 
 
 class _Passing:
-    """A journal that remembers the last record it handed on: the epoch stands only in the envelope."""
+    """A journal that remembers what it handed on: the last record, whose epoch stands only in the envelope, and all
+    records of one task."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, task: str | None) -> None:
         self._reader = reader
+        self._task = task
+        self.kept: list[Record] = []
         self.load_plan = reader.load_plan
         self.last: Record | None = None
 
     def records(self, since: int = 0) -> Iterator[Record]:
         for record in self._reader.records(since):
             self.last = record
+            if self._task is not None and record.task == self._task:
+                self.kept.append(record)
             yield record
 
 
@@ -77,11 +84,11 @@ def open_track(track: Track) -> Reader | None:
         return None
 
 
-def load(reader: Reader) -> Loaded:
-    """Replay the journal. Raises BusError where it is damaged."""
+def load(reader: Reader, *, task: str | None = None) -> Loaded:
+    """Replay the journal, keeping the records of `task`. Raises BusError where it is damaged."""
     # Who holds the track is asked first: a run that ends in between is then shown as ended, not as interrupted.
     holder = reader.holder()
-    passing = _Passing(reader)
+    passing = _Passing(reader, task)
     replayed = replay(cast(Reader, passing))
     last = passing.last
     return Loaded(
@@ -92,6 +99,7 @@ def load(reader: Reader) -> Loaded:
         epoch=holder.epoch if holder else last.epoch if last else 0,
         last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
+        records=tuple(passing.kept),
     )
 
 

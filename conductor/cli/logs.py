@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
@@ -44,24 +42,31 @@ def logs(
     place = resolve(track, bus_dir)
     reader = open_track(place)
     attempt = find_attempt(place, reader, task, number) if reader else None
-    if reader is None or attempt is None:
+    streams = _open_streams(place, attempt) if attempt else None
+    if reader is None or attempt is None or streams is None:
         if as_json:
-            print_json({"task": task, "attempt": None, "stdout": None, "stderr": None})
+            print_json({"task": task, "attempt": attempt, "stdout": None, "stderr": None})
         else:
-            err("there is no output yet: the task has not started")
-        return 0
-    with _streams(place, attempt) as (stdout, stderr):
-        if as_json:
-            print_json({"task": task, "attempt": attempt, "stdout": _as_data(stdout), "stderr": _as_data(stderr)})
-            return 0
-        shows = [_Show(stderr, sys.stdout)] if only_stderr else [_Show(stdout, sys.stdout), _Show(stderr, sys.stderr)]
-        while True:
-            # Asked before reading: what an ended attempt printed is all there.
-            ended = not follow or (not reader.is_live(attempt) and reader.read_proc(attempt) is not None)
-            for show in shows:
-                show.fresh()
-            if ended:
-                return 0
+            err("there is no output: the task has not started" if attempt is None else f"nothing is kept of {attempt}")
+    elif as_json:
+        stdout, stderr = map(_as_data, streams)
+        print_json({"task": task, "attempt": attempt, "stdout": stdout, "stderr": stderr})
+    else:
+        _show(reader, attempt, *streams, follow=follow, only_stderr=only_stderr)
+    return 0
+
+
+def _show(
+    reader: Reader, attempt: AttemptId, stdout: LogReader, stderr: LogReader, *, follow: bool, only_stderr: bool
+) -> None:
+    copies = [_Copy(stderr, sys.stdout)] if only_stderr else [_Copy(stdout, sys.stdout), _Copy(stderr, sys.stderr)]
+    live = True
+    while live:
+        # Asked before reading: what an ended attempt printed is all there.
+        live = follow and reader.is_live(attempt)
+        for copy in copies:
+            copy.fresh()
+        if live:
             pause(LOOK_EVERY)
 
 
@@ -85,24 +90,17 @@ def find_attempt(track: Track, reader: Reader, task: str, number: int | None) ->
     return attempts[number]
 
 
-@contextmanager
-def _streams(track: Track, attempt: AttemptId) -> Iterator[tuple[LogReader, LogReader]]:
+def _open_streams(track: Track, attempt: AttemptId) -> tuple[LogReader, LogReader] | None:
+    """Open what is kept of an attempt, for as long as this process lives; None where nothing is."""
     fs = FileSystem()
-    folders = open_folders(fs, str(track.bus))
     try:
-        try:
-            at = folders.attempt(attempt)
-        except FileNotFoundError as error:
-            raise ConductorError(
-                "usage", f"nothing is kept of attempt {attempt}", path=layout.attempt_dir(attempt)
-            ) from error
-        yield LogReader(fs, at, layout.STDOUT), LogReader(fs, at, layout.STDERR)
-        fs.close(at)
-    finally:
-        folders.close()
+        at = open_folders(fs, str(track.bus)).attempt(attempt)
+    except FileNotFoundError:
+        return None
+    return LogReader(fs, at, layout.STDOUT), LogReader(fs, at, layout.STDERR)
 
 
-class _Show:
+class _Copy:
     """Copies one stream of the attempt to one of ours: escaped on a terminal, byte for byte elsewhere."""
 
     def __init__(self, source: LogReader, target: TextIO) -> None:

@@ -99,7 +99,8 @@ class LiveScreen:
         rows = rows_of(view, self._clock.stamp().wall)
         self._live.update(self._tasks(rows, self._console.height - 2), refresh=True)
         self._live.stop()
-        text = summary(view, self._track, self._reader, colour=not self._console.no_color)
+        colour = self._console.is_terminal and not self._console.no_color
+        text = summary(view, self._track, self._reader, colour=colour)
         self._sink.write(f"\n{text}\n")
 
     def _draw(self, view: RunView, now: float) -> None:

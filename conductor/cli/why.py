@@ -11,7 +11,6 @@ import click
 
 from bus import layout
 from bus.errors import BusError
-from bus.wire import Record
 from conductor.cli.escape import lines, one_line
 from conductor.cli.events import record_line
 from conductor.cli.load import Loaded, load, open_track
@@ -36,15 +35,14 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
     """Say why TASK is where it is, what happened to it, and what to do."""
     place = resolve(track, bus_dir)
     reader = open_track(place)
-    loaded = load(reader) if reader else None
+    loaded = load(reader, task=task) if reader else None
     if loaded is None or loaded.view.id is None:
         return _never_run(place, task, as_json=as_json)
     view = loaded.task(place, task)
-    records = [record for record in loaded.reader.records() if record.task == task]
     if as_json:
-        print_json(as_data(loaded, view, records))
+        print_json(as_data(loaded, view))
     else:
-        out(as_text(place, loaded, view, records, colour=wants_colour(sys.stdout)))
+        out(as_text(place, loaded, view, colour=wants_colour(sys.stdout)))
     return 0
 
 
@@ -56,7 +54,7 @@ def _never_run(track: Track, task: str, *, as_json: bool) -> int:
     return 0
 
 
-def as_data(loaded: Loaded, task: TaskView, records: list[Record]) -> dict[str, Any]:
+def as_data(loaded: Loaded, task: TaskView) -> dict[str, Any]:
     """Return the object of `why --json`."""
     statuses: dict[str, str] = {other.id: other.status for other in loaded.view.tasks}
     return {
@@ -66,12 +64,12 @@ def as_data(loaded: Loaded, task: TaskView, records: list[Record]) -> dict[str, 
         "tail": _tail(loaded, task),
         "records": [
             {"seq": r.seq, "type": r.type, "timestamp": r.timestamp, "attempt": r.attempt, "payload": r.payload}
-            for r in records
+            for r in loaded.records
         ],
     }
 
 
-def as_text(track: Track, loaded: Loaded, task: TaskView, records: list[Record], *, colour: bool) -> str:
+def as_text(track: Track, loaded: Loaded, task: TaskView, *, colour: bool) -> str:
     """Return the page that people read."""
     head = paint(f"{STATUS_GLYPH[task.status]} {task.status}", STATUS_STYLE[task.status], colour=colour)
     parts = [f"{head}  {one_line(task.id)} {one_line(task.name)}", *(f"  {line}" for line in reasons(loaded, task))]
@@ -79,9 +77,9 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, records: list[Record],
     if task.status != "done" and tail.strip():
         parts += ["", "The end of what it printed:"]
         parts += [f"  {line}" for line in lines(tail).rstrip().splitlines()[-TAIL_LINES:]]
-    if records:
+    if loaded.records:
         parts += ["", "What happened:"]
-        parts += [f"  {record_line(record, colour=colour, width=None)}" for record in records]
+        parts += [f"  {record_line(record, colour=colour, width=None)}" for record in loaded.records]
     return "\n".join([*parts, *_next(track, loaded, task)])
 
 

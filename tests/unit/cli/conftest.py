@@ -35,6 +35,7 @@ class Story:
         self.now = 0.0
         self.records: list[Record] = []
         self.live: dict[AttemptId, int] = {}
+        self.dead = False
 
     def start(self, plan: str, **options: Any) -> None:
         """Write the plan (YAML below `dag:`), freeze it, start a round."""
@@ -98,13 +99,25 @@ class Story:
         """The picture of now."""
         return run_view(self.machine.state, self.now)
 
+    def die(self) -> None:
+        """The conductor dies; its workers live on."""
+        if not self.dead:
+            self.dead = True
+            self.host.close()
+
     def close(self) -> None:
-        """The conductor and all workers die."""
+        """Nothing lives on."""
         for fd in self.live.values():
             os.close(fd)
         self.live.clear()
-        if self.host is not None:
-            self.host.close()
+        self.die()
+
+
+@pytest.fixture(autouse=True)
+def outside_any_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests may themselves be run by a worker."""
+    for name in [name for name in os.environ if name.startswith("CONDUCTOR_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

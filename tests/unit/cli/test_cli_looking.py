@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,7 @@ def test_a_dead_conductor_leaves_the_run_interrupted(
     story: Story, track: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     story.start(NODES)
-    story.host.close()
+    story.die()
     data = status(capsys, track)
     assert (data["run"]["state"], data["run"]["conductor"]) == ("interrupted", None)
     assert {task["id"] for task in data["tasks"] if task["alive"]} == {"1", "5"}
@@ -236,6 +237,15 @@ def test_logs_json(story: Story, track: Path, capsys: pytest.CaptureFixture[str]
     data = json.loads(call(capsys, "logs", str(track), "1", "--json"))
     assert data["stdout"] == {"head": "line 1\n", "tail": "", "not_kept": 0}
     assert data["attempt"].startswith("1~2-")
+
+
+def test_logs_that_are_not_kept_are_no_error(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worked_off(story)
+    attempt = story.attempt("5")
+    shutil.rmtree(track / ".message-bus" / "attempts" / attempt[-8] / attempt)
+    assert run_command_line(["logs", str(track), "5"]) == 0
+    assert capsys.readouterr().err == f"nothing is kept of {attempt}\n"
+    assert json.loads(call(capsys, "logs", str(track), "5", "--json"))["stdout"] is None
 
 
 def test_an_attempt_that_is_not_there_names_those_that_are(

@@ -186,3 +186,31 @@ def test_a_full_disk_behind_stdout_is_said() -> None:
     done = program("--help", redirect="> /dev/full")
     assert done.returncode == 74
     assert done.stderr == "error: No space left on device\n"
+
+
+HEAVY = {"pydantic", "watchdog", "filelock", "psutil", "asyncio", "rich.live", "yaml"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--help"], set()),
+        (["status", "TRACK"], set()),
+        (["why", "TRACK", "1"], set()),
+        (["logs", "TRACK", "1"], set()),
+        (["events", "TRACK"], set()),
+        (["stop", "TRACK"], set()),
+        (["plan", "TRACK"], {"yaml"}),
+        (["bus", "progress", "1"], set()),
+    ],
+)
+def test_verbs_import_only_what_they_use(tmp_path: Path, arguments: list[str], allowed: set[str]) -> None:
+    words = [str(tmp_path) if word == "TRACK" else word for word in arguments]
+    code = (
+        "import sys; from conductor.cli.main import run_command_line;"
+        f"run_command_line({words!r}); print(*sys.modules, sep=chr(10), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], text=True, capture_output=True, check=True, timeout=30, cwd=ROOT
+    )
+    assert HEAVY & set(done.stderr.splitlines()) <= allowed

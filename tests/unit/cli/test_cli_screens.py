@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
+from bus.reader import open_reader
 from bus.wire import Stamp
+from conductor.cli import watching
+from conductor.cli.load import load
 from conductor.cli.main import run_command_line
 from conductor.cli.screen import RunScreen, choose
 from conductor.cli.screen_json import JsonScreen
@@ -19,6 +22,7 @@ from conductor.cli.screen_live import LiveScreen
 from conductor.cli.screen_plain import PlainScreen
 from conductor.cli.summary import summary
 from conductor.cli.track import resolve
+from conductor.cli.watching import watch_run
 from conductor.core.events import ControlReceived, TimerFired
 
 if TYPE_CHECKING:
@@ -346,6 +350,26 @@ def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Pat
     story.end("1")
     text = summary(story.view(), resolve(str(track)), story.host, colour=False)
     assert text == f"stopped in 3.0s: 1 done, 2 ready.\n\nGo on:    conductor run {track}"
+
+
+def test_watching_ends_with_the_run(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(NODES)
+    steps = iter(["1", "3", "2"])
+    monkeypatch.setattr(watching, "pause", lambda seconds: story.end(next(steps)))
+    watch_run(resolve(str(track)), load(story.host))
+    assert capsys.readouterr().out.endswith("\n✓ All 3 tasks are done in 9.0s.\n")
+
+
+def test_watching_ends_when_the_conductor_dies(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(NODES)
+    reader = open_reader(track / ".message-bus")
+    monkeypatch.setattr(watching, "pause", lambda seconds: story.die())
+    watch_run(resolve(str(track)), load(reader))
+    assert "1 running" in capsys.readouterr().out
 
 
 def test_watching_needs_a_terminal(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
