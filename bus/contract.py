@@ -134,7 +134,7 @@ class Host(Reader, Protocol):
         """Remove files whose record is committed."""
 
     def refuse(self, item: Incoming | Control, reason: str) -> None:
-        """Move a file that cannot be acted on to quarantine, with the reason beside it."""
+        """Move a file that cannot be acted on to quarantine; the next scan tells of it."""
 
     def set_durability(self, durability: str) -> None:
         """Switch between `power` and `process` for what is committed from now on."""

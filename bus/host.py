@@ -157,9 +157,10 @@ class FileHost(FileReader):
             self.fs.discard(item.name, self.folders.fd(folder))
 
     def refuse(self, item: Incoming | Control, reason: str) -> None:
-        """Move a file that cannot be acted on to quarantine, with the reason beside it."""
+        """Move a file that cannot be acted on to quarantine; the next scan tells of it."""
         folder = layout.INBOX if isinstance(item, Incoming) else layout.CONTROL
-        self._quarantine.take(item.name, self.folders.fd(folder), reason)
+        with _full_disk_tolerated():
+            self._set_aside.append(self._quarantine.take(item.name, self.folders.fd(folder), reason))
 
     def set_durability(self, durability: str) -> None:
         """Switch between `power` and `process` for what is committed from now on."""

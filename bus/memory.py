@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus import blobs, layout
-from bus.contract import Control, Holder, Incoming, Scan
+from bus.contract import Control, Holder, Incoming, Quarantined, Scan
 from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked
 from bus.hand import check_foreign, result_message
 from bus.projection import View
@@ -181,6 +181,7 @@ class MemoryHost(MemoryReader):
         self.epoch = bus.epoch
         self.notes: list[str] = []
         self._batch: list[bytes] = []
+        self._set_aside: list[Quarantined] = []
         self._view = View()
         last = 0
         for record in self.records():
@@ -235,7 +236,8 @@ class MemoryHost(MemoryReader):
                 item.message.id,
             )
         )
-        return Scan(tuple(messages), tuple(order for _, order in sorted(self._bus.orders.items())))
+        aside, self._set_aside = tuple(self._set_aside), []
+        return Scan(tuple(messages), tuple(order for _, order in sorted(self._bus.orders.items())), aside)
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
         """Remove what is committed."""
@@ -246,6 +248,7 @@ class MemoryHost(MemoryReader):
     def refuse(self, item: Incoming | Control, reason: str) -> None:
         """Set aside what cannot be acted on, with the reason."""
         self._bus.quarantine[item.name] = reason
+        self._set_aside.append(Quarantined(item.name, reason))
         self.discard([item])
 
     def set_durability(self, durability: str) -> None:

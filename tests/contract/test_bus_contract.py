@@ -233,6 +233,20 @@ def test_controls_come_by_number(bus: Any) -> None:
     assert host.scan().controls == (second,)
 
 
+def test_what_is_refused_is_told_of_once(bus: Any) -> None:
+    host = bus.host()
+    os.close(host.create_attempt(ATTEMPT))
+    bus.hand(ATTEMPT).publish(message("NOTE", {"text": "x"}))
+    bus.drop("stop")
+    scan = host.scan()
+    for item in (*scan.messages, *scan.controls):
+        host.refuse(item, "too late")
+    scan = host.scan()
+    assert (scan.messages, scan.controls) == ((), ())
+    assert [found.reason for found in scan.quarantined] == ["too late"] * 2
+    assert host.scan().quarantined == ()
+
+
 def test_plans_are_kept_by_their_hash(bus: Any) -> None:
     host = bus.host()
     sha = host.freeze_plan(b'{"plan":1}')
