@@ -30,8 +30,9 @@ GAP = 2 * PERIOD
 GRACE = 0.2
 """Seconds that what a step left behind may take to end by itself (`>(tee log)`) before it counts as left over."""
 
-LOOK_PERIOD = 0.05
-"""Seconds between two looks at a tree that is to become empty: a look reads all of /proc."""
+LOOK_PERIOD = 0.1
+"""Seconds between two looks at a tree that is to become empty. A look reads all of /proc, and the usual end is told
+by the kernel without one: no children are left."""
 
 UNKILLABLE_AFTER = 10.0
 """Seconds after KILL at which a tree that is still there is given up and reported as not empty."""

@@ -48,8 +48,8 @@ ALREADY_CLAIMED = 111
 BUS_LOST = 5
 """Exit code of a worker that could not write to the bus because it is gone."""
 
-DRAIN_CHUNKS = 4
-"""Reads of a pipe after the end: more than it can hold, and never endless."""
+DRAIN_CHUNKS = 17
+"""Reads of a pipe after the end: more than it can hold (1 MiB at most), and never endless."""
 
 _SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
 
@@ -131,7 +131,7 @@ class _Run:
             return
         try:
             self._hand.started(*self._identity)
-        except OSError:
+        except (OSError, BusError):
             return
         self._identity = None
 
@@ -221,11 +221,13 @@ class _Run:
         return tuple(found.values())
 
     def _signal(self, number: signal.Signals, everyone: bool) -> None:
-        if not self._reaped:
-            tree.signal_group(self._pid, number)
+        """Signal each process once: many programs take a second TERM for impatience."""
         if everyone:
             found = tree.look_at_tree(os.getpid(), self._pid)
-            tree.signal_processes([info for info in found if not self._session.keeps(info.name)], number)
+            ending = [info for info in found if info.pid == self._pid or not self._session.keeps(info.name)]
+            tree.signal_processes(ending, number)
+        elif not self._reaped:
+            tree.signal_group(self._pid, number)
 
     def _start_verify(self, index: int) -> Event:
         try:

@@ -13,7 +13,6 @@ import json
 import os
 import signal
 import socket
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -124,16 +123,19 @@ def _work(spec: WorkerSpec, origin: Origin, become_subreaper: Callable[[], bool]
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return run(spec, open_hand(spec.bus, spec.attempt), origin, signals)
     except BaseException:
-        _say_broken(spec, traceback.format_exc())
+        _say_broken(spec)
         return WORKER_BROKE
 
 
-def _say_broken(spec: WorkerSpec, text: str) -> None:
+def _say_broken(spec: WorkerSpec) -> None:
+    """Leave the traceback of the exception that is being handled where people can find it."""
+    import traceback  # only ever needed here
+
     path = os.path.join(spec.bus, attempt_dir(spec.attempt), "worker.err")
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w") as file:
-            file.write(text)
+            traceback.print_exc(file=file)
     except OSError:
         return
 

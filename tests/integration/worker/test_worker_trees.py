@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bus.wire import Ladder
 from tests.integration.tools import alive, wait_for
 from tests.integration.worker.conftest import Bench
 
@@ -65,6 +66,32 @@ def test_a_command_that_ends_well_on_term_is_still_stopped(bench: Bench) -> None
     bench.launcher.terminate(spec.attempt)
     record = bench.wait(spec)
     assert (record.ended_by, record.command) == ("stop", {"code": 0, "signal": None})
+
+
+TRAPS = 'for s in INT TERM; do trap "echo $s >> told" $s; done; echo > ready; while :; do sleep 0.02; done'
+
+
+def test_the_ladder_sends_int_term_and_kill_once_each(bench: Bench) -> None:
+    spec = bench.shell(TRAPS, ladder=Ladder(0.3, 0.3))
+    bench.wait_file("ready")
+    bench.launcher.terminate(spec.attempt)
+    assert bench.wait(spec).command == {"code": None, "signal": 9}
+    assert bench.wait_file("told") == "INT\nTERM\n"
+
+
+def test_a_command_that_was_suspended_is_ended(bench: Bench) -> None:
+    spec = bench.shell("kill -STOP $$", timeout=0.2)
+    record = bench.wait(spec)
+    assert (record.ended_by, record.command) == ("timeout", {"code": None, "signal": 9})
+
+
+def test_a_stop_during_verify_cuts_the_attempt_short(bench: Bench) -> None:
+    spec = bench.launch(("true",), verify=(("sh", "-c", "echo > ready; sleep 60"),))
+    bench.wait_file("ready")
+    bench.launcher.terminate(spec.attempt)
+    record = bench.wait(spec)
+    assert (record.ended_by, record.command) == ("stop", {"code": 0, "signal": None})
+    assert record.verify[0]["signal"] == 15
 
 
 def test_leftovers_are_swept_and_listed(bench: Bench) -> None:
