@@ -132,7 +132,7 @@ class FileHost(FileReader):
             raise BusGone("the bus was moved, removed or replaced while in use", path=self.folders.path)
 
     def _keep(self, data: bytes, reason: str) -> None:
-        kept = self._quarantine.keep(layout.JOURNAL, data, reason)
+        kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync)
         self._set_aside.append(kept)
         self.notes.append(f"{layout.JOURNAL}: {reason}; {len(data)} bytes were moved to quarantine/{kept.name}")
 

@@ -34,10 +34,10 @@ class Quarantine:
             self._fs.discard(kept + SUFFIX, self._folders.fd(layout.QUARANTINE))
         return Quarantined(kept, reason)
 
-    def keep(self, name: str, data: bytes, reason: str) -> Quarantined:
-        """Keep bytes that were found inside a file; they are on disk when this returns."""
+    def keep(self, name: str, data: bytes, reason: str, *, sync: bool) -> Quarantined:
+        """Keep bytes that were found inside a file; they survive a power cut if `sync`."""
         kept = self._explain(name.encode(), reason)
-        self._fs.create(kept, data, at=self._folders.fd(layout.QUARANTINE), sync=True)
+        self._fs.create(kept, data, at=self._folders.fd(layout.QUARANTINE), sync=sync)
         return Quarantined(kept, reason)
 
     def _explain(self, found: bytes, reason: str) -> str:

@@ -72,6 +72,8 @@ class FullDisk(FileSystem):
     def write(self, fd: int, data: bytes) -> int:
         if self.full == "error":
             raise OSError(errno.ENOSPC, "No space left on device")
+        if self.full == "broken":
+            raise OSError(errno.EIO, "Input/output error")
         if self.full == "short":
             return super().write(fd, data[: len(data) // 2])
         return super().write(fd, data)
@@ -80,6 +82,24 @@ class FullDisk(FileSystem):
         if self.unsure:
             raise OSError(errno.EIO, "Input/output error")
         super().sync_data(fd)
+
+
+class Meddler(FileSystem):
+    """Somebody else writes to the same file just before the next line of the journal."""
+
+    def __init__(self) -> None:
+        self.bytes = b""
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.bytes and data.startswith(b'{"seq":'):
+            os.write(fd, self.bytes)
+            self.bytes = b""
+        return super().write(fd, data)
+
+
+@pytest.fixture
+def meddler() -> Meddler:
+    return Meddler()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.layout import attempt_id
 from bus.reader import open_reader
-from bus.wire import ProcRecord, Stamp, TaskId
+from bus.wire import Message, ProcRecord, Stamp, TaskId
 
 NOW = Stamp(1.0, 2.0, "boot")
 
@@ -107,12 +107,13 @@ def test_requirement_10_lines_of_a_replaced_conductor_are_passed_over(root: Path
     assert [record.seq for record in open_reader(root).records()] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("size", [1, 5000])  # a line, and one that needs a blob
 @pytest.mark.parametrize("full", ["error", "short"])
-def test_requirement_32_full_disk_keeps_the_batch(root: Path, full_disk: Any, full: str) -> None:
+def test_requirement_32_full_disk_keeps_the_batch(root: Path, full_disk: Any, full: str, size: int) -> None:
     host = open_host(root, durability="power", fs=full_disk)
     put(host, "a")
     before = (root / "queue.jsonl").read_bytes()
-    host.stage("NOTE", {"text": "b" * 5000}, NOW)
+    host.stage("NOTE", {"text": "b" * size}, NOW)
     host.stage("NOTE", {"text": "c"}, NOW)
     full_disk.full = full
     for _ in range(2):
@@ -121,7 +122,7 @@ def test_requirement_32_full_disk_keeps_the_batch(root: Path, full_disk: Any, fu
         assert (root / "queue.jsonl").read_bytes() == before
     full_disk.full = None
     host.commit()
-    assert texts(root) == ["a", "b" * 5000, "c"]
+    assert texts(root) == ["a", "b" * size, "c"]
 
 
 def test_requirement_32_who_the_command_is_can_be_said_again(root: Path, full_disk: Any) -> None:
@@ -167,6 +168,39 @@ def test_foreign_lines_are_set_aside(root: Path) -> None:
         put(host, "c")
 
 
+def test_foreign_lines_in_the_very_moment_of_writing_are_set_aside(root: Path, meddler: Any) -> None:
+    host = open_host(root, durability="power", fs=meddler)
+    meddler.bytes = b"foreign\n"
+    put(host, "a")
+    assert texts(root) == ["a"]
+    (found,) = host.scan().quarantined
+    assert (root / "quarantine" / found.name).read_bytes() == b"foreign\n"
+
+
+def test_a_disk_that_fails_is_no_full_disk(root: Path, full_disk: Any) -> None:
+    host = open_host(root, durability="process", fs=full_disk)
+    put(host, "a")
+    full_disk.full = "broken"
+    with pytest.raises(BusError, match="Input/output error") as caught:
+        put(host, "b")
+    assert not isinstance(caught.value, JournalBlocked)
+    assert texts(root) == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_a_journal_that_is_no_file_is_refused(root: Path, tmp_path: Path, kind: str) -> None:
+    made(root, "a")
+    (root / "queue.jsonl").rename(tmp_path / "elsewhere")
+    if kind == "folder":
+        (root / "queue.jsonl").mkdir()
+    else:
+        (root / "queue.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BusCorrupt):
+        open_host(root)
+    with pytest.raises(BusCorrupt):
+        list(open_reader(root).records())
+
+
 def test_requirement_10_a_bus_that_was_replaced_is_not_written(root: Path) -> None:
     host = open_host(root, durability="process")
     root.rename(root.with_name("moved"))
@@ -186,6 +220,17 @@ def test_requirement_10_a_lock_that_was_replaced_stops_its_holder(root: Path) ->
     open_host(root, durability="process")
     with pytest.raises(BusGone):
         host.commit()
+
+
+def test_requirement_8_a_worker_publishes_into_a_folder_that_was_made_again(root: Path) -> None:
+    attempt = attempt_id(TaskId("1"), 1, "0a1b2c3d")
+    host = open_host(root, durability="process")
+    os.close(host.create_attempt(attempt))
+    hand = open_hand(root, attempt)
+    for text in ("before", "after"):
+        hand.publish(Message(os.urandom(16).hex(), "NOTE", attempt, "t", {"text": text}))
+        assert [item.message.payload["text"] for item in host.scan().messages] == [text]
+        shutil.rmtree(root / "inbox")
 
 
 def test_requirement_8_removed_folders_are_made_again(root: Path) -> None:
