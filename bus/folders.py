@@ -71,15 +71,16 @@ class Folders:
     def attempt(self, attempt: AttemptId) -> int:
         """Open the attempt's folder; the caller closes it. Raises FileNotFoundError where there is none."""
         try:
-            return self.fs.open_directory(attempt, at=self.fd(f"{layout.ATTEMPTS}/{layout.bucket(attempt)}"))
-        except NotADirectoryError as error:  # a link, or a file, that somebody has put in its place
-            raise FileNotFoundError(errno.ENOENT, "not a folder", attempt) from error
+            return self.fs.open_directory(attempt, at=self.fd(layout.bucket_dir(attempt)))
+        except (BusGone, NotADirectoryError) as error:  # no attempt in that bucket; or a link, or a file, in its place
+            raise FileNotFoundError(errno.ENOENT, "no folder", attempt) from error
 
-    def make(self) -> None:
-        """Make whatever folder is missing."""
-        for name in layout.FOLDERS:
+    def make(self, name: str) -> int:
+        """Return the folder's descriptor, making the folder if it is missing."""
+        if name not in self._open:
             parent, _, leaf = name.rpartition("/")
             self.fs.make_directory(leaf, at=self.fd(parent))
+        return self.fd(name)
 
     def is_same_root(self) -> bool:
         """Tell whether the bus is still found under its path."""

@@ -180,7 +180,7 @@ class FileHost(FileReader):
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
         """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`."""
         layout.parse_attempt(attempt)
-        bucket = self.folders.fd(f"{layout.ATTEMPTS}/{layout.bucket(attempt)}")
+        bucket = self.folders.make(layout.bucket_dir(attempt))
         scratch = f"{self._owner}.{attempt}"
         # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
         self.fs.mkdir(scratch, at=self._tmp)

@@ -36,7 +36,6 @@ BLOBS = "blobs"
 QUARANTINE = "quarantine"
 BIN = "bin"
 
-BUCKETS = "0123456789abcdef"
 FOLDERS = (
     EPOCHS,
     PLAN,
@@ -46,14 +45,13 @@ FOLDERS = (
     EVENTS,
     ARCHIVE,
     ATTEMPTS,
-    *(f"{ATTEMPTS}/{digit}" for digit in BUCKETS),
     HEARTBEATS,
     WORKER_STATUS,
     BLOBS,
     QUARANTINE,
     BIN,
 )
-"""All folders of a bus, parents first."""
+"""The folders of a bus, parents first. Those below `attempts/` are made when they are needed."""
 
 LIVE = "live"
 PROC = "proc.json"
@@ -175,8 +173,13 @@ def parse_attempt(attempt: str) -> tuple[str, int, str]:
 
 
 def bucket(attempt: AttemptId) -> str:
-    """The attempt's folder under `attempts/`: the first digit of its nonce, so that no folder grows without end."""
+    """First digit of the attempt's nonce: attempts are spread, so that no folder grows without end."""
     return attempt[-8]
+
+
+def bucket_dir(attempt: AttemptId) -> str:
+    """The folder that holds the attempt's, relative to the bus."""
+    return f"{ATTEMPTS}/{attempt[-8]}"
 
 
 def attempt_dir(attempt: AttemptId) -> str:

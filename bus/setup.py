@@ -66,7 +66,8 @@ def furnish(folders: Folders, *, sync: bool) -> list[str]:
         fs.replace(_NEW, root, layout.GITIGNORE, root, b"*\n", sync=sync)
         body = dumps({"major": MAJOR, "minor": _MINOR, "bus": uuid.uuid4().hex, "caps": {}})
         fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=sync)
-    folders.make()
+    for name in layout.FOLDERS:
+        folders.make(name)
     return notes
 
 
