@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bus.contract import Host
-from bus.wire import AttemptId, TaskId
+from bus.wire import AttemptId, ExitRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
 from conductor.runtime.launch.base import Launcher
 
@@ -30,6 +30,8 @@ class Attempts:
         self._host = host
         self._launcher = launcher
         self._open: dict[AttemptId, _Open] = {}
+        self.unsettled = False
+        """Whether, since the last `suspects`, the end of some attempt could not be told yet: look again soon."""
 
     def task_of(self, attempt: AttemptId) -> TaskId | None:
         """Return the task of an open attempt; None where the attempt is not open."""
@@ -57,6 +59,7 @@ class Attempts:
 
     def suspects(self, now: float) -> list[AttemptId]:
         """Return attempts whose worker ended, is unknown to the launcher, or had its time to stop."""
+        self.unsettled = False
         lives = self._launcher.poll(self._open)
         return [
             attempt
@@ -66,35 +69,46 @@ class Attempts:
 
     def settle(self, attempt: AttemptId, now: float) -> Fact | None:
         """Return what became of a suspect of which the inbox holds no RESULT; None where it cannot be told yet."""
-        one = self._open[attempt]
+        fact = self._fate(attempt, self._open[attempt], now)
+        self.unsettled |= fact is None
+        return fact
+
+    def _fate(self, attempt: AttemptId, one: _Open, now: float) -> Fact | None:
         if fact := self._result(attempt, one.task):
             return fact
         forced = one.force_at is not None and now >= one.force_at
         if self._host.is_live(attempt) and not forced:
             return None
-        if not self.prove_empty(attempt):
+        if not self._prove_empty(attempt):
             return None
         if fact := self._result(attempt, one.task):
             return fact
         started = self._host.read_command(attempt) is not None
         return WorkerGone(one.task, attempt, started, one.detail)
 
-    def prove_empty(self, attempt: AttemptId) -> bool:
+    def is_over(self, attempt: AttemptId, exit: ExitRecord) -> bool:
+        """Tell whether a result may count: its worker proved the tree empty, or we do now."""
+        if exit.tree_empty or self._prove_empty(attempt):
+            return True
+        self.unsettled = True
+        return False
+
+    def _prove_empty(self, attempt: AttemptId) -> bool:
         """End what is left of an attempt's tree; True once nothing is."""
         return self._launcher.kill_tree(attempt, self._host.read_command(attempt))
 
     def reconcile(self, attempts: Iterable[tuple[TaskId, AttemptId]]) -> list[Fact]:
-        """Return what became of attempts of an earlier conductor; those alive are adopted and watched.
+        """Watch the attempts of an earlier conductor from now on; return which are alive and which never were.
 
-        An attempt of which nothing can be told yet (its tree is still being ended) is watched as well.
+        Of the others the next look tells, as of any attempt: by their result, or that they are gone.
         """
         facts: list[Fact] = []
         for task, attempt in attempts:
             self.opened(task, attempt)
+            if self._host.read_exit(attempt) is not None:
+                continue
             proc = self._host.read_proc(attempt)
-            if fact := self._result(attempt, task):
-                facts.append(fact)
-            elif self._launcher.reattach(attempt, proc) or self._host.is_live(attempt):
+            if self._launcher.reattach(attempt, proc) or self._host.is_live(attempt):
                 facts.append(AttemptAdopted(task, attempt))
             elif proc is None:
                 facts.append(LaunchFailed(task, attempt, "the conductor died before the worker was started"))
@@ -102,6 +116,6 @@ class Attempts:
 
     def _result(self, attempt: AttemptId, task: TaskId) -> ResultReceived | None:
         exit = self._host.read_exit(attempt)
-        if exit is None or not (exit.tree_empty or self.prove_empty(attempt)):
+        if exit is None or not self.is_over(attempt, exit):
             return None
         return ResultReceived(task, attempt, exit)

@@ -94,8 +94,6 @@ class Driver:
         self._views = Views(ports.host)
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
-        self._unsettled = False
-        """Whether some attempt's end could not be told in the last pass."""
 
     def run(self, first: Fact) -> None:
         """Handle `first` (RunStarted or RunResumed), then work until the round has ended.
@@ -120,10 +118,9 @@ class Driver:
         entries += [entry_of(fact) for fact in self._consequences]
         self._consequences = []
         suspects = self._attempts.suspects(now)
-        entries += self._inbound.read(self._attempts.task_of)
+        entries += self._inbound.read(self._attempts)
         told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
         settled = [self._attempts.settle(suspect, now) for suspect in suspects if suspect not in told]
-        self._unsettled = None in settled
         entries += [entry_of(fact) for fact in settled if fact is not None]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
         return entries
@@ -213,7 +210,7 @@ class Driver:
         """Wait for a wake (signal, watch, launcher), a deadline, or the next scan."""
         ports, now = self._ports, self._ports.clock.monotonic()
         self._views.write(self._machine.state, ports.clock.stamp())
-        relaxed = ports.watch_works() and not self._unsettled
+        relaxed = ports.watch_works() and not self._attempts.unsettled
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if (tick := ports.observer.tick()) is not None:
             waits.append(tick)

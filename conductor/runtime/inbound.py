@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from bus.contract import Control, Host, Incoming
 from bus.wire import AttemptId, JsonObject, Message, TaskId, exit_from_json
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact, ProgressReceived, ReportReceived, ResultReceived
+from conductor.runtime.attempts import Attempts
 
 MACHINE_VERBS = ("drain", "stop")
 """Controls that are bound to the epoch of the conductor they were meant for."""
@@ -44,22 +44,25 @@ class Inbound:
         self._host = host
         self._known = known
 
-    def read(self, task_of: Callable[[AttemptId], TaskId | None]) -> list[Entry]:
+    def read(self, attempts: Attempts) -> list[Entry]:
         """Return an entry for each new message of an open attempt and each control, in the scan's order.
 
         A message of an attempt that is not open is refused into quarantine; one that is recorded already (the
-        conductor died between the record and the removal) is only removed.
+        conductor died between the record and the removal) is only removed. A result stays where it is until nothing
+        of its attempt's tree is left: until then the attempt keeps its slot and its files.
         """
         scan = self._host.scan()
         entries = []
         for incoming in scan.messages:
             message = incoming.message
-            task = task_of(message.attempt)
+            task = attempts.task_of(message.attempt)
             if message.id in self._known:
                 self._host.discard([incoming])
             elif task is None:
                 self._host.refuse(incoming, f"attempt {message.attempt} is not open")
             elif (fact := _fact_of(message, task)) is not None:
+                if isinstance(fact, ResultReceived) and not attempts.is_over(fact.attempt, fact.exit):
+                    continue
                 entries.append(entry_of(fact, source=f"worker:{message.attempt}", id=message.id, item=incoming))
             else:
                 entries.append(_unknown(incoming, task))

@@ -1,0 +1,444 @@
+"""The loop with a bus in memory, a clock that stands still, and workers that do what the test says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from bus.memory import MemoryBus
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, TaskId, WorkerSpec
+from conductor.config import Settings
+from conductor.core import invariants
+from conductor.core.events import RunResumed, RunStarted
+from conductor.core.instructions import LaunchWorker
+from conductor.core.task import Done, Failed, Plan, RunOptions, Skipped
+from conductor.plan import frozen
+from conductor.runtime import driver as driver_module
+from conductor.runtime.command import Places, order
+from conductor.runtime.driver import Driver, Order, Ports
+from conductor.runtime.replay import Replayed, replay
+from conductor.runtime.signals import LeaveAtOnce, Signals
+from conductor.testing import FakeClock, FakeLauncher, ending, plan_of, task_of
+
+PLACES = Places("/track", "/project", "/track/.message-bus", "/bin")
+GRACE = 15.0
+
+
+class Workers(FakeLauncher):
+    """A launcher whose workers behave at once as the test says, by task; success where it says nothing."""
+
+    def __init__(self, bus: MemoryBus) -> None:
+        super().__init__()
+        self.bus = bus
+        self.behaviour: dict[str, Callable[[WorkerSpec, Workers], None]] = {}
+
+    def launch(self, spec: WorkerSpec, live: int) -> None:
+        intents = [record for record in self.bus.reader().records() if record.attempt == spec.attempt]
+        assert [record.type for record in intents] == ["WORKER_DISPATCHED"], "the intent is on disk before the launch"
+        super().launch(spec, live)
+        self.behaviour.get(spec.task, succeed)(spec, self)
+
+    def end(self, attempt: AttemptId, exit: ExitRecord) -> None:
+        """Write the result and let the worker end."""
+        self.bus.hand(attempt).finish(exit)
+        self.lives[attempt] = "ended"
+
+
+def succeed(spec: WorkerSpec, workers: Workers) -> None:
+    workers.end(spec.attempt, ending("ok"))
+
+
+def fail(spec: WorkerSpec, workers: Workers) -> None:
+    workers.end(spec.attempt, ending("fails"))
+
+
+def vanish(spec: WorkerSpec, workers: Workers) -> None:
+    workers.lives[spec.attempt] = "ended"
+
+
+def go_on(spec: WorkerSpec, workers: Workers) -> None:
+    """Neither end nor speak."""
+
+
+@dataclass
+class Watcher:
+    """The observer: lets time pass whenever the loop would sleep, and acts as the test says."""
+
+    clock: FakeClock
+    records: list[Record] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    asleep: list[Callable[[], None]] = field(default_factory=list)
+    """What to do at each sleep, in turn."""
+    sleeps: int = 0
+
+    def recorded(self, records: list[Record]) -> None:
+        self.records += records
+
+    def tick(self) -> float | None:
+        self.sleeps += 1
+        assert self.sleeps < 500, "the loop sleeps for ever"
+        self.clock.advance(1.0)
+        if self.asleep:
+            self.asleep.pop(0)()
+        return 0.0
+
+    def trouble(self, text: str) -> None:
+        self.troubles.append(text)
+
+
+class Stage:
+    """Everything that a loop needs, and what came of it."""
+
+    def __init__(self, plan: Plan, options: RunOptions) -> None:
+        self.plan, self.options = plan, options
+        self.bus = MemoryBus()
+        self.clock = FakeClock()
+        self.workers = Workers(self.bus)
+        self.watcher = Watcher(self.clock)
+        self.signals = Signals()
+        self.replayed: Replayed | None = None
+
+    def run(self) -> None:
+        """Start, or go on after `bus.crash()`."""
+        host = self.bus.host()
+        sha = host.freeze_plan(frozen.dump(self.plan))
+        self.replayed = replayed = replay(host)
+        started = replayed.started
+        first = (
+            RunStarted("r" * 16, sha, "/project", self.options, self.plan)
+            if started is None or replayed.ended is not None
+            else RunResumed(started.run, self.options, replayed.last_seq)
+        )
+        tasks = {task.id: task for task in self.plan.tasks}
+
+        def make(wanted: LaunchWorker) -> Order:
+            task = tasks[wanted.task]
+            number, nonce = wanted.number, wanted.nonce
+            return Order(order(task, wanted.attempt, number, nonce, host.epoch, self.options, Settings(), PLACES), {})
+
+        ports = Ports(host, self.workers, self.clock, self.signals, self.watcher, make, lambda: True, GRACE)
+        Driver(replayed.machine, ports, replayed.message_ids).run(first)
+        host.close()
+        self.check()
+
+    def check(self) -> None:
+        """The live state equals a replay, and nothing lies about."""
+        assert self.replayed is not None
+        invariants.check(self.replayed.machine.state)
+        again = replay(self.bus.reader()).machine
+        assert again.digest() == self.replayed.machine.digest()
+        assert not self.bus.inbox
+        assert not self.bus.orders
+
+    def status(self, task: str) -> object:
+        assert self.replayed is not None
+        return self.replayed.machine.state.tasks[TaskId(task)].status
+
+    def types(self, task: str | None = None) -> list[str]:
+        return [r.type for r in self.bus.reader().records() if task is None or r.task == task]
+
+    def press(self, number: signal.Signals) -> Callable[[], None]:
+        """Return an action that sends a signal to this process."""
+        return lambda: os.kill(os.getpid(), number)
+
+
+@pytest.fixture
+def stage() -> Iterator[Callable[..., Stage]]:
+    made: list[Stage] = []
+
+    def make(*tasks: str, retries: int = 1, **options: object) -> Stage:
+        plan = plan_of(*(task_of(line, run=("work",)) for line in tasks))
+        made.append(Stage(plan, RunOptions(retries=retries, **options)))  # type: ignore[arg-type]
+        made[-1].signals.__enter__()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.signals.__exit__()
+
+
+def test_a_plan_runs_to_its_end(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1", "3 < 1 2")
+    one.run()
+    assert [type(one.status(task)) for task in "123"] == [Done, Done, Done]
+    assert {name for name in one.bus.events if "COMPLETE" in name} == {f"TASK_COMPLETE_{n}.event" for n in "123"}
+    assert one.types("3") == ["WORKER_DISPATCHED", "RESULT", "ATTEMPT_ENDED", "TASK_COMPLETE"]
+    assert [record.type for record in one.watcher.records] == one.types()
+
+
+def test_a_failure_is_tried_again_after_its_delay_and_then_final(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1")
+    one.workers.behaviour["1"] = fail
+    one.run()
+    assert one.types("1").count("WORKER_DISPATCHED") == 2
+    assert isinstance(one.status("1"), Failed)
+    assert one.types("2") == ["TASK_BLOCKED"]
+
+
+def test_a_worker_that_vanishes_is_lost_only_after_its_tree_is_proved_empty(stage: Callable[..., Stage]) -> None:
+    one = stage("1", retries=0)
+    one.workers.behaviour["1"] = vanish
+    one.workers.empty = False
+    one.watcher.asleep = [lambda: None, lambda: setattr(one.workers, "empty", True)]
+    one.run()
+    assert one.types("1") == ["WORKER_DISPATCHED", "WORKER_GONE", "ATTEMPT_ENDED", *one.types("1")[3:]]
+    assert len(one.workers.killed) >= 3
+
+
+def test_a_result_without_a_message_is_read_from_its_file(stage: Callable[..., Stage]) -> None:
+    def write_only(spec: WorkerSpec, workers: Workers) -> None:
+        workers.end(spec.attempt, ending("ok"))
+        workers.bus.inbox.clear()
+
+    one = stage("1")
+    one.workers.behaviour["1"] = write_only
+    one.run()
+    assert isinstance(one.status("1"), Done)
+
+
+def test_a_result_whose_tree_is_not_empty_waits_until_it_is(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.workers.behaviour["1"] = lambda spec, workers: workers.end(spec.attempt, ending("ok", tree_empty=False))
+    one.workers.empty = False
+
+    def end_it() -> None:
+        assert one.types("1") == ["WORKER_DISPATCHED"], "nothing counts before the tree is gone"
+        one.workers.empty = True
+
+    one.watcher.asleep = [lambda: None, end_it]
+    one.run()
+    assert isinstance(one.status("1"), Done)
+
+
+def test_a_launch_that_fails_uses_no_retry(stage: Callable[..., Stage]) -> None:
+    one = stage("1", retries=0)
+    one.workers.failing = "no processes left"
+    one.watcher.asleep = [lambda: setattr(one.workers, "failing", None)]
+    one.run()
+    assert "LAUNCH_FAILED" in one.types("1")
+    assert isinstance(one.status("1"), Done)
+
+
+def test_requirement_32_nothing_is_launched_while_the_journal_cannot_be_written(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_module, "BLOCKED_RETRY", 0.0)
+    one = stage("1")
+    one.bus.blocked = True
+
+    def heard(text: str) -> None:
+        assert not one.workers.orders
+        one.bus.blocked = False
+        one.watcher.troubles.append(text)
+
+    one.watcher.trouble = heard  # type: ignore[method-assign]
+    one.run()
+    assert [text.split(":")[0] for text in one.watcher.troubles] == ["paused", "resumed"]
+    assert isinstance(one.status("1"), Done)
+
+
+def message(spec: WorkerSpec, type: str, **payload: object) -> Message:
+    return Message(os.urandom(16).hex(), type, spec.attempt, "2026-01-01T00:00:00.000Z", payload)
+
+
+def test_messages_are_recorded_also_those_that_the_machine_does_not_know(stage: Callable[..., Stage]) -> None:
+    def talk(spec: WorkerSpec, workers: Workers) -> None:
+        hand = workers.bus.hand(spec.attempt)
+        hand.publish(message(spec, "PROGRESS", pct=40, text="half way"))
+        hand.publish(message(spec, "REVIEW_ASKED", who="anybody"))
+        workers.end(spec.attempt, ending("ok"))
+
+    one = stage("1")
+    one.workers.behaviour["1"] = talk
+    one.run()
+    assert {"PROGRESS", "REVIEW_ASKED"} <= set(one.types("1"))
+
+
+def test_a_message_of_an_attempt_that_is_over_is_refused_and_kept(stage: Callable[..., Stage]) -> None:
+    def speak_late(spec: WorkerSpec, workers: Workers) -> None:
+        workers.behaviour.clear()
+        workers.end(spec.attempt, ending("fails"))
+        late = message(spec, "PROGRESS", pct=1, text="late")
+        one.watcher.asleep = [lambda: workers.bus.hand(spec.attempt).publish(late)]
+
+    one = stage("1", retries=1, retry_delay=100.0)
+    one.workers.behaviour["1"] = speak_late
+    one.run()
+    assert "PROGRESS" not in one.types()
+    assert any("not open" in reason for reason in one.bus.quarantine.values())
+
+
+def test_requirement_4_a_message_seen_again_after_a_crash_is_not_recorded_twice(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2")
+    again: dict[str, Message] = {}
+
+    def talk_and_go_on(spec: WorkerSpec, workers: Workers) -> None:
+        sent = message(spec, "PROGRESS", pct=10, text="x")
+        workers.bus.hand(spec.attempt).publish(sent)
+        again.update(workers.bus.inbox)
+
+    def crash() -> None:
+        one.bus.inbox.update(again)
+        one.bus.crash()
+        raise RuntimeError("killed")
+
+    one.workers.behaviour["1"] = talk_and_go_on
+    one.watcher.asleep = [lambda: None, crash]
+    with pytest.raises(RuntimeError, match="killed"):
+        one.run()
+    one.workers.lives = dict.fromkeys(one.workers.orders, "ended")
+    one.workers.behaviour.clear()
+    one.run()
+    assert one.types().count("PROGRESS") == 1
+
+
+def crash_while(one: Stage, task: str, behaviour: Callable[[WorkerSpec, Workers], None]) -> AttemptId:
+    """Kill the conductor while `task` behaves so; return its attempt."""
+
+    def crash() -> None:
+        one.bus.crash()
+        raise RuntimeError("killed")
+
+    one.workers.behaviour[task] = behaviour
+    one.watcher.asleep = [crash]
+    with pytest.raises(RuntimeError, match="killed"):
+        one.run()
+    return list(one.workers.orders)[-1]
+
+
+def test_requirement_14_a_living_attempt_is_adopted_and_not_started_again(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    attempt = crash_while(one, "1", go_on)
+    one.watcher.asleep = [lambda: one.workers.end(attempt, ending("ok"))]
+    one.run()
+    assert one.types("1") == ["WORKER_DISPATCHED", "ATTEMPT_ADOPTED", "RESULT", "ATTEMPT_ENDED", "TASK_COMPLETE"]
+
+
+def test_requirement_14_a_result_written_while_no_conductor_lived_is_accepted(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    attempt = crash_while(one, "1", go_on)
+    one.workers.end(attempt, ending("ok"))
+    one.run()
+    assert one.types("1") == ["WORKER_DISPATCHED", "RESULT", "ATTEMPT_ENDED", "TASK_COMPLETE"]
+
+
+def test_requirement_14_an_attempt_that_was_never_launched_costs_no_retry(stage: Callable[..., Stage]) -> None:
+    one = stage("1", retries=0)
+    attempt = crash_while(one, "1", go_on)
+    del one.workers.lives[attempt]
+    one.workers.behaviour.clear()
+    one.run()
+    assert isinstance(one.status("1"), Done)
+    assert one.types("1").count("WORKER_DISPATCHED") == 2
+
+
+def test_requirement_14_a_dead_worker_of_an_earlier_conductor_is_lost(stage: Callable[..., Stage]) -> None:
+    one = stage("1", retries=0)
+
+    def claim(spec: WorkerSpec, workers: Workers) -> None:
+        workers.bus.hand(spec.attempt).claim(ProcRecord("boot-1", 4242, 1, 1))
+        workers.bus.hand(spec.attempt).started(4243, 1, 4243)
+
+    attempt = crash_while(one, "1", claim)
+    one.workers.lives[attempt] = "ended"
+    one.workers.behaviour.clear()
+    one.run()
+    status = one.status("1")
+    assert isinstance(status, Failed)
+    assert status.error_class == "lost"
+
+
+def test_ctrl_c_once_drains(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1")
+
+    def finish() -> None:
+        one.workers.end(next(iter(one.workers.orders)), ending("ok"))
+
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [one.press(signal.SIGINT), lambda: None, finish]
+    one.run()
+    assert isinstance(one.status("1"), Done)
+    assert one.types("2") == []
+    assert one.types()[-1] == "RUN_ENDED"
+    assert not one.workers.terminated
+
+
+def test_ctrl_c_twice_stops_and_a_worker_that_does_not_is_ended(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [one.press(signal.SIGINT), one.press(signal.SIGINT)]
+    one.run()
+    [attempt] = one.workers.orders
+    assert one.workers.terminated == [attempt]
+    assert one.bus.hand(attempt).revoked() == "stopped"
+    assert attempt in one.workers.killed, "after the grace the loop ends the tree itself"
+    assert one.types("1")[:2] == ["WORKER_DISPATCHED", "STOP"]
+
+
+def test_term_stops_and_is_remembered(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [
+        one.press(signal.SIGTERM),
+        lambda: None,
+        lambda: one.workers.end(next(iter(one.workers.orders)), ending("stopped", stop_reason="stopped")),
+    ]
+    one.run()
+    assert one.signals.terminated
+    assert "STOP" in one.types("1")
+
+
+def test_the_third_ctrl_c_leaves_at_once_and_records_nothing_more(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [one.press(signal.SIGINT)] * 3
+    with pytest.raises(LeaveAtOnce):
+        one.run()
+    assert "RUN_ENDED" not in one.types()
+
+
+def test_controls_act_once_and_only_on_the_conductor_they_were_meant_for(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1")
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [
+        lambda: one.bus.drop("stop", who="me", epoch=99) and None,
+        lambda: one.bus.drop("whatever", who="me") and None,
+        lambda: one.bus.drop("drain", who="me", epoch=one.bus.epoch) and None,
+        lambda: None,
+        lambda: one.workers.end(next(iter(one.workers.orders)), ending("ok")),
+    ]
+    one.run()
+    controls = [record for record in one.bus.reader().records() if record.type == "CONTROL"]
+    assert [record.payload["verb"] for record in controls] == ["whatever", "drain"]
+    assert controls[1].source == "operator:me"
+    assert not one.workers.terminated
+    assert any("epoch 99" in reason for reason in one.bus.quarantine.values())
+
+
+def test_the_views_tell_who_runs_and_how_workers_ended(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2", retries=0)
+    seen: list[dict[str, str]] = []
+
+    def view() -> dict[str, str]:
+        return {entry["task_id"]: entry["status"] for entry in one.bus.views["worker-status.json"].values()}
+
+    def look() -> None:
+        seen.append(view())
+        one.workers.end(next(iter(one.workers.orders)), ending("fails"))
+
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [lambda: None, lambda: None, look]
+    one.run()
+    assert seen == [{"1": "RUNNING", "2": "COMPLETE"}]
+    assert view() == {"1": "FAILED", "2": "COMPLETE"}
+
+
+def test_fail_fast_skips_what_was_not_started(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2", retries=0, fail_fast=True, max_workers=1)
+    one.workers.behaviour["1"] = fail
+    one.run()
+    assert isinstance(one.status("2"), Skipped)
