@@ -16,7 +16,16 @@ import click
 
 from bus.errors import BusError, BusGone
 from bus.times import utc
-from bus.wire import CONDUCTOR_TYPES, AttemptId, JsonObject, Message, decode_message, dumps, encode_message
+from bus.wire import (
+    CONDUCTOR_TYPES,
+    AttemptId,
+    JsonObject,
+    Message,
+    decode_message,
+    dumps,
+    encode_message,
+    loads_strict,
+)
 from conductor.cli.escape import one_line
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.output import err
@@ -182,21 +191,10 @@ def _standing(hand: FileHand) -> int:
 
 
 def _json_object(text: str) -> JsonObject:
-    import json
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key stands twice in one object")
-        return found
-
-    def no_constant(name: str) -> None:
-        raise ValueError(f"{name} is not JSON")
-
     try:
-        value = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
-        raise ConductorError("usage", f"the payload is not JSON: {error}") from error
+        value = loads_strict(text.encode())
+    except ValueError as error:
+        raise ConductorError("usage", f"the payload cannot be read: {error}") from error
     if not isinstance(value, dict):
         raise ConductorError("usage", "the payload must be a JSON object: {…}")
     return value

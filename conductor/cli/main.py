@@ -47,6 +47,10 @@ EXAMPLES = """Examples:
   conductor run my-track             run it; run again to go on
   conductor status my-track --watch  look on from another terminal
   conductor why my-track 1.2         what happened to task 1.2
+
+Exit codes: 0 all done; 1 a task failed or was not done; 2 usage; 3 plan or worker invalid; 4 another conductor holds
+the track; 5 the bus cannot be used; 6 the run gave up; 75 a provider's limit; 130 stopped; 143 terminated; 70 an error
+of conductor itself; 74 the system refused a file or the output.
 """
 
 

@@ -29,6 +29,11 @@ def ending(exit: Mapping[str, Any] | None) -> str:
     return f"exit {exit['code']}" if exit.get("code") is not None else ""
 
 
+def stopping_text(reason: str) -> str:
+    """Say that an attempt is being stopped, and why, unless somebody just wanted it so."""
+    return "being stopped" if reason == "stopped" else f"being stopped: {reason}"
+
+
 def reason(error_class: str, message: str | None) -> str:
     """Say why something failed: the class, and the message where that says more."""
     if not message:
@@ -110,7 +115,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "ATTEMPT_ADOPTED": lambda _: "still running, watched again",
     "TIMER_FIRED": lambda p: f"timer {p['key']}",
     "CONTROL": _control,
-    "STOP": lambda p: f"being stopped: {p['reason']}",
+    "STOP": lambda p: stopping_text(p["reason"]),
     "ATTEMPT_ENDED": _attempt_ended,
     "RETRY_SCHEDULED": lambda p: f"attempt {p['number']} in {duration(p['delay'])}, after {p['error_class']}",
     "TASK_COMPLETE": _complete,

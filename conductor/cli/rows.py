@@ -8,7 +8,7 @@ from bus.contract import Reader
 from bus.wire import TaskId
 from conductor.cli.frame import Row, Totals
 from conductor.cli.output import duration
-from conductor.cli.phrases import reason
+from conductor.cli.phrases import reason, stopping_text
 from conductor.cli.remaining import Work, remaining
 from conductor.core.task import TaskSpec
 from conductor.core.view import RunView, TaskView, WaitView
@@ -37,7 +37,7 @@ def _row(task: TaskView, now: float) -> Row:
 def note_of(task: TaskView, now: float) -> str:
     """Say what matters about a task now: progress, what it waits for, why it failed."""
     if task.stopping:
-        return f"being stopped: {task.stopping}"
+        return stopping_text(task.stopping)
     if task.waits_for:
         after = f" after {task.error.error_class}" if task.error else ""
         return waiting_text(task.waits_for[0], now) + (after if task.waits_for[0].kind == "backoff" else "")

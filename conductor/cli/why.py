@@ -16,7 +16,7 @@ from conductor.cli.events import record_line
 from conductor.cli.load import Loaded, load, open_track
 from conductor.cli.options import bus_dir_option, json_option, task_argument, track_argument
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, duration, out, paint, plural, print_json, wants_colour
-from conductor.cli.phrases import ending
+from conductor.cli.phrases import ending, stopping_text
 from conductor.cli.rows import error_text, few, waiting_text
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import task_data
@@ -115,7 +115,7 @@ def _running(loaded: Loaded, task: TaskView) -> str:
     if not loaded.reader.is_live(task.worker):
         return f"Attempt {task.number} has no living worker; a conductor will find out what became of it."
     since = f" for {duration(time.time() - task.started_at)}" if task.started_at is not None else ""
-    stopping = f", being stopped ({task.stopping})" if task.stopping else ""
+    stopping = f", {stopping_text(task.stopping)}" if task.stopping else ""
     progress = f", at {task.progress_pct:.0f} %" if task.progress_pct is not None else ""
     text = f": {task.progress_text}" if task.progress_text else ""
     return f"Attempt {task.number} runs{since}{stopping}{progress}{text}."
