@@ -60,10 +60,11 @@ def find_program(name: str, path: str) -> str:
     denied = None
     for folder in path.split(os.pathsep):
         candidate = os.path.join(folder or ".", name)
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+        if not os.path.isfile(candidate):
+            continue
+        if os.access(candidate, os.X_OK):
             return candidate
-        if denied is None and os.path.isfile(candidate):
-            denied = candidate
+        denied = denied or candidate
     if denied is not None:
         raise SpawnError(f"{denied}: permission denied (not executable)")
     raise SpawnError(f"{name}: command not found on PATH")
