@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -123,4 +124,5 @@ def sweep(folders: Folders, owners: set[str]) -> None:
         try:
             fs.discard(name, tmp)
         except OSError:  # the folder of an attempt that was never put into its place
-            fs.remove_folder(name, tmp)
+            with contextlib.suppress(OSError):  # or something foreign, which harms nobody here
+                fs.remove_folder(name, tmp)

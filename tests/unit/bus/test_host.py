@@ -153,8 +153,9 @@ def test_scratch_files_of_the_past_are_swept(root: Path, host: FileHost) -> None
         (root / "tmp" / name).touch()
     (root / "tmp" / f"00000001.{other}").mkdir()
     (root / "tmp" / f"00000001.{other}" / "live").touch()
+    (root / "tmp" / "operator.y" / "deeper").mkdir(parents=True)
     open_host(root, durability="process")
-    assert {path.name for path in (root / "tmp").iterdir()} == {f"{other}.exit", "unknown"}
+    assert {path.name for path in (root / "tmp").iterdir()} == {f"{other}.exit", "unknown", "operator.y"}
 
 
 # --- hostile hands ---------------------------------------------------------------------------------------------------
