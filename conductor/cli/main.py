@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 import click
@@ -111,7 +111,7 @@ def conductor() -> None:
 def run_command_line(arguments: Sequence[str]) -> int:
     """Carry out one command line and return its exit code. Never raises, never prints a traceback unasked."""
     _prepare_streams()
-    as_json = "--json" in takewhile(lambda argument: argument != "--", arguments)
+    as_json = wants_json(arguments)
     try:
         try:
             code = _invoke(list(arguments) or ["--help"])
@@ -124,6 +124,12 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return _flushed(int(code))
     except BrokenPipeError:
         return int(code)
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Tell whether errors, too, are to be JSON; asked of the bare words, because they may be the error."""
+    words = list(takewhile(lambda argument: argument != "--", arguments))
+    return "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
 def _invoke(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ import pytest
 from bus.errors import BusCorrupt
 from conductor.cli import main
 from conductor.cli.exit_codes import Exit, exit_of
-from conductor.cli.main import VERBS, run_command_line
+from conductor.cli.main import VERBS, run_command_line, wants_json
 from conductor.errors import ConductorError, PlanError
 
 ROOT = Path(__file__).parents[3]
@@ -91,6 +91,21 @@ def test_usage_errors_are_json_where_asked_for(capsys: pytest.CaptureFixture[str
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["code"] == "usage"
     assert set(error) == {"code", "message", "path", "line", "hint"}
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["plan", "t", "--format", "json"], True),
+        (["plan", "t", "--format=json"], True),
+        (["plan", "json", "--format", "table"], False),
+        (["status", "t", "--json"], True),
+        (["status", "--", "--json"], False),
+        ([], False),
+    ],
+)
+def test_errors_are_json_where_the_answer_would_be(words: list[str], answer: bool) -> None:
+    assert wants_json(words) is answer
 
 
 def test_json_behind_two_dashes_is_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
