@@ -6,6 +6,7 @@ batch) leads to exactly the decisions that are missing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -68,6 +69,13 @@ class Agenda:
         self.exited, self.ended, self.doomed = Queue(), Queue(), Queue()
         self.ticked, self.unnamed = Queue(), Queue()
         """Taken as done by `--skip-ticked`; not named by `--only`."""
+        self._queues_of: Mapping[StatusType, tuple[Queue, ...]] = {
+            Exited: (self.exited,),
+            Ended: (self.ended,),
+            Pending: (self.doomed, self.ticked, self.unnamed),
+            Ready: (self.ticked, self.unnamed),
+            Backoff: (self.ticked, self.unnamed),
+        }
         self._causes: dict[int, tuple[TaskId, ...]] = {}
         self._passed = 0
         """Tasks of plan order before this one have their end; only meaningful once nothing runs any more."""
@@ -86,7 +94,7 @@ class Agenda:
             self.schedule.release(task)
         if isinstance(status, Ready):
             self.schedule.add(task)
-        for queue in (self.exited, self.ended, self.doomed, self.ticked, self.unnamed):
+        for queue in self._queues_of.get(type(before), ()):
             queue.discard(task)
         self._enqueue(task)
 

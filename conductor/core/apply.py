@@ -111,6 +111,8 @@ def _next_phase(state: State, name: str) -> Phase | None:
 
 def _run_started(state: State, event: RunStarted, moment: Moment) -> None:
     _next_phase(state, event.TYPE)
+    for known in state.order:
+        _cell(known, event.TYPE)
     before = state.tasks
     plan = event.plan
     state.plan, state.graph = plan, graph.build(plan.tasks)
@@ -139,7 +141,7 @@ def _run_started(state: State, event: RunStarted, moment: Moment) -> None:
 
 def _renew(task: Task) -> None:
     """Begin a round: what is done stays done; what had ended otherwise gets fresh budgets; the rest keeps its own."""
-    if isinstance(task.status, Done):
+    if _cell(task, RunStarted.TYPE) is IGNORED:
         return
     if not isinstance(task.status, (Pending, Ready)):
         task.used, task.uncounted = 0, {}

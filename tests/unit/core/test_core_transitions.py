@@ -174,6 +174,22 @@ def test_the_run_does_what_its_table_says(phase: Phase, name: str) -> None:
     assert play.machine.state.phase is (phase if cell is IGNORED else cell)
 
 
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_new_round_does_what_the_table_says(status: type[Status]) -> None:
+    play = Play().start("a").result("a")
+    task = play.machine.state.tasks[A]
+    task.status = SAMPLES[status]
+    before, cell = play.machine.digest(), TASK_TABLE[status, "RUN_STARTED"]
+    event = RunStarted("r", "s", "/", RunOptions(), plan_of("b", "a < b"))
+    if cell is ILLEGAL:
+        with pytest.raises(IllegalTransition):
+            play.machine.replay(event, 1.0)
+        assert play.machine.digest() == before
+    else:
+        play.machine.replay(event, 1.0)
+        assert type(task.status) is (status if cell is IGNORED else cell)
+
+
 def test_late_events_of_an_old_attempt_are_ignored_and_counted(play: Play) -> None:
     play.start("a", retries=1)
     old = play.attempt("a")
