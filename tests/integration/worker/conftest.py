@@ -92,7 +92,12 @@ class Bench:
     def wait_file(self, name: str) -> str:
         """Wait for a file of the project to have a whole line; return its text."""
         path = self.work / name
-        return wait_for(lambda: path.exists() and path.read_text().endswith("\n") and path.read_text(), name)
+
+        def whole() -> str:
+            text = path.read_text() if path.exists() else ""
+            return text if text.endswith("\n") else ""
+
+        return wait_for(whole, name)
 
     def pid(self, name: str) -> int:
         """Wait for a pid that a command wrote into a file of the project."""
@@ -100,7 +105,7 @@ class Bench:
 
     def wait_command(self, spec: WorkerSpec) -> dict[str, Any]:
         """Wait for the identity of the attempt's command."""
-        return dict(wait_for(lambda: self.host.read_command(spec.attempt), "command.json"))
+        return wait_for(lambda: dict(self.host.read_command(spec.attempt) or {}), "the command's identity")
 
     def close(self) -> dict[int, str]:
         """Let go of everything; end and return what is left."""

@@ -165,6 +165,7 @@ def test_workers_live_on_when_the_conductor_goes(bench: Bench) -> None:
         os.kill(worker, number)
     (bench.work / "go").touch()
     record = wait_for(lambda: bench.host.read_exit(spec.attempt), "the result")
+    assert record is not None
     assert record.command == {"code": 0, "signal": None}
 
 

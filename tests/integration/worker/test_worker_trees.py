@@ -19,8 +19,8 @@ DAEMON = "setsid sleep 61 & echo $! > daemon; "
 def escapees(bench: Bench) -> list[int]:
     """The four pids that the escapee's processes noted."""
     path = bench.work / "pids"
-    lines = wait_for(lambda: path.exists() and len(path.read_text().split()) == 4 and path.read_text(), "four pids")
-    return [int(line) for line in lines.split()]
+    wait_for(lambda: path.exists() and len(path.read_text().split()) == 4, "four pids")
+    return [int(line) for line in path.read_text().split()]
 
 
 def test_a_time_limit_ends_an_escaping_tree(bench: Bench) -> None:

@@ -120,12 +120,12 @@ def test_a_log_keeps_the_first_and_the_last_part(
         assert sum(map(len, kept.values())) <= 3 * cap
     log.close()
     whole = b"".join(chunks)
-    kept = {int(name.partition(".")[2] or 0): (folder / name).read_bytes() for name in os.listdir(folder)}
+    pieces = {int(name.partition(".")[2] or 0): (folder / name).read_bytes() for name in os.listdir(folder)}
     assert log.total == len(whole)
-    assert all(whole[number * cap :].startswith(data) for number, data in kept.items())
-    assert kept.get(0, b"") == whole[:cap]
+    assert all(whole[number * cap :].startswith(data) for number, data in pieces.items())
+    assert pieces.get(0, b"") == whole[:cap]
     if len(whole) > cap:
-        tail = b"".join(kept[number] for number in sorted(kept) if number)
+        tail = b"".join(pieces[number] for number in sorted(pieces) if number)
         assert tail.endswith(whole[max(cap, len(whole) - cap) :])
 
 
