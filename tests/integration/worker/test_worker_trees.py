@@ -162,3 +162,12 @@ def test_a_bystander_of_the_same_name_is_untouched(bench: Bench) -> None:
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_the_time_limit_holds_while_no_conductor_lives(bench: Bench) -> None:
+    spec = bench.shell("echo > ready; sleep 60", timeout=0.4)
+    bench.wait_file("ready")
+    bench.launcher.close()
+    record = wait_for(lambda: bench.host.read_exit(spec.attempt), "the result")
+    assert record is not None
+    assert (record.ended_by, record.tree_empty) == ("timeout", True)
