@@ -9,6 +9,10 @@ _NOTE = re.compile(r"^(\S.*?)\s+(\([^()]*\)|\[[^\[\]]*\]|(?:[-–—]+|→|->|#)
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 
 
+_LONGEST = 4096
+"""No path is longer; a longer text is prose, and is not searched for notes."""
+
+
 def split_list(text: str) -> list[str]:
     """Split `a.py, b.py` and several lines into their parts; anything else is one part."""
     if "," not in text and "\n" not in text:
@@ -26,6 +30,8 @@ def split_note(text: str) -> tuple[str | None, str | None]:
     """
     words = text.split()
     whole = " ".join(words)
+    if len(whole) > _LONGEST:
+        return None, whole
     found = _NOTE.match(whole) if len(words) > 1 else None
     pattern, note = (found[1], found[2]) if found else (whole, None)
     if len(pattern) > 1 and pattern[0] == pattern[-1] == "`":
