@@ -61,6 +61,7 @@ def main() -> None:
         raise SystemExit(2)
     sys.path[:] = clean_path(sys.path, os.environ.get("PYTHONPATH", ""), _cwd())
     pin_packages()
+    sys.modules.setdefault("conductor_bus_start", sys.modules[__name__])  # also where this file is run as a script
     if arguments[:1] == [WARM_PROCESS]:
         from worker.warm import serve
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from bus.contract import Holder, Reader
 from bus.errors import BusGone
@@ -53,25 +51,6 @@ class Loaded:
         raise unknown_task(track, id, [task.id for task in self.view.tasks])
 
 
-class _Passing:
-    """A journal that remembers what it handed on: the last record, whose epoch stands only in the envelope, and all
-    records of one task."""
-
-    def __init__(self, reader: Reader, task: str | None) -> None:
-        self._reader = reader
-        self._task = task
-        self.kept: list[Record] = []
-        self.load_plan = reader.load_plan
-        self.last: Record | None = None
-
-    def records(self, since: int = 0) -> Iterator[Record]:
-        for record in self._reader.records(since):
-            self.last = record
-            if self._task is not None and record.task == self._task:
-                self.kept.append(record)
-            yield record
-
-
 def open_track(track: Track) -> Reader | None:
     """Open the bus of a track to look at it; None where the track was never run."""
     from bus.reader import open_reader
@@ -88,9 +67,14 @@ def load(reader: Reader, *, task: str | None = None) -> Loaded:
     """Replay the journal, keeping the records of `task`. Raises BusError where it is damaged."""
     # Who holds the track is asked first: a run that ends in between is then shown as ended, not as interrupted.
     holder = reader.holder()
-    passing = _Passing(reader, task)
-    replayed = replay(cast(Reader, passing))
-    last = passing.last
+    kept: list[Record] = []
+
+    def keep(record: Record) -> None:
+        if record.task == task:
+            kept.append(record)
+
+    replayed = replay(reader, seen=None if task is None else keep)
+    last = replayed.last
     return Loaded(
         reader=reader,
         view=run_view(replayed.machine.state, last.t.mono if last else 0.0),
@@ -99,7 +83,7 @@ def load(reader: Reader, *, task: str | None = None) -> Loaded:
         epoch=holder.epoch if holder else last.epoch if last else 0,
         last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
-        records=tuple(passing.kept),
+        records=tuple(kept),
     )
 
 

@@ -9,10 +9,10 @@ import click
 
 from bus.contract import Holder, Reader
 from bus.errors import BusGone
-from bus.wire import AttemptId
+from bus.wire import Record
 from conductor.cli.guard import refuse_from_worker
 from conductor.cli.options import bus_dir_option, json_option, track_argument
-from conductor.cli.output import err, out, plural, print_json
+from conductor.cli.output import err, out, print_json
 from conductor.cli.polling import pause
 from conductor.cli.track import Track, resolve
 
@@ -27,9 +27,9 @@ class Outcome:
     """What came of it."""
 
     state: str
-    """`recorded`; `ended`: the run ended by itself meanwhile; `not_running`; `orphans`: workers of a dead conductor."""
+    """`recorded`; `ended`: the run ended by itself meanwhile; `not_running`; `taken_over`: the conductor had died, and
+    we ended its run in its place."""
     text: str
-    alive: tuple[AttemptId, ...] = ()
 
 
 @click.command()
@@ -43,7 +43,7 @@ def stop(track: str, drain: bool, as_json: bool, bus_dir: str | None) -> int:
     refuse_from_worker(place)
     outcome = _stop(place, "drain" if drain else "stop", say=not as_json)
     if as_json:
-        print_json({"state": outcome.state, "message": outcome.text, "alive": list(outcome.alive)}, pretty=False)
+        print_json({"state": outcome.state, "message": outcome.text}, pretty=False)
     else:
         out(outcome.text)
     return 0
@@ -60,7 +60,7 @@ def _stop(track: Track, verb: str, *, say: bool) -> Outcome:
         return Outcome("not_running", "nothing is running: this track was never run")
     holder = reader.holder()
     if holder is None:
-        return _nobody(track, reader)
+        return _take_over(track, reader, verb)
     return _order(track, reader, holder, verb, say=say)
 
 
@@ -97,19 +97,39 @@ def _recorded_text(track: Track, verb: str) -> str:
     return f"recorded: {now}.\nLook on: {track.command('status')}\nGo on later: {track.command('run')}"
 
 
-def _nobody(track: Track, reader: Reader) -> Outcome:
+def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
+    """End the run of a conductor that died: hold the track, adopt its workers, stop them, record it."""
     from conductor.cli.load import load
 
-    alive = load(reader).alive()
-    if not alive:
+    if load(reader).state != "interrupted":
         return Outcome("not_running", "nothing is running")
+
+    from conductor.config import Flags
+    from conductor.core.events import ControlReceived
+    from conductor.runtime.session import Session
+    from conductor.runtime.start import Request
+
+    with Session(Request(track.dir, track.bus, Flags())) as session:
+        if session.start.goes_on:
+            session.run(Silent(), then=[ControlReceived(verb, f"operator:{_user()}")])
     return Outcome(
-        "orphans",
-        f"no conductor is running, but {plural(len(alive), 'worker')} of an earlier one still "
-        f"{'works' if len(alive) == 1 else 'work'}: {', '.join(alive)}\n"
-        f"Take them over: {track.command('run')}, then stop that with Ctrl-C twice",
-        alive,
+        "taken_over", f"the conductor had died; its run is ended and recorded.\nGo on later: {track.command('run')}"
     )
+
+
+class Silent:
+    """An observer that shows nothing."""
+
+    def recorded(self, records: list[Record]) -> None:
+        """Nothing to show."""
+
+    def tick(self) -> float | None:
+        """Nothing to show."""
+        return None
+
+    def trouble(self, text: str) -> None:
+        """Say it all the same: somebody waits for the end."""
+        err(text)
 
 
 def _last_seq(reader: Reader, seq: int) -> int:

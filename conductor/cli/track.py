@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 from conductor.errors import ConductorError, PlanError
 
 BUS_NAME = ".message-bus"
+
+PROGRAM = os.environ.get("CONDUCTOR_PROGRAM") or "conductor"
+"""How the user starts us: what hints tell to type. Set by wrappers such as scripts/run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Track:
 
     def command(self, verb: str, *arguments: str) -> str:
         """Return a command line of ours for this track, quoted: what hints tell the user to type."""
-        words = ["conductor", verb, self.label, *arguments]
+        words = [PROGRAM, verb, self.label, *arguments]
         return shlex.join([*words, "--bus-dir", self.bus_dir] if self.bus_dir else words)
 
 
@@ -48,7 +52,7 @@ def resolve(label: str, bus_dir: str | None = None) -> Track:
             "plan_missing",
             "no such folder",
             path=label,
-            hint=f"check the path, or start one: `{shlex.join(['conductor', 'init', label])}`",
+            hint=f"check the path, or start one: `{shlex.join([PROGRAM, 'init', label])}`",
         )
     return Track(label, folder, Path(bus_dir).absolute() if bus_dir else folder / BUS_NAME, bus_dir)
 

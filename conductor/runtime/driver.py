@@ -8,7 +8,7 @@ before its record is on disk. A pass that found work is followed by another befo
 from __future__ import annotations
 
 import select
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
@@ -95,13 +95,13 @@ class Driver:
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
 
-    def run(self, first: Fact) -> None:
-        """Handle `first` (RunStarted or RunResumed), then work until the round has ended.
+    def run(self, first: Fact, *, then: Iterable[Fact] = ()) -> None:
+        """Handle `first` (RunStarted or RunResumed) and `then`, and work until the round has ended.
 
         Raises LeaveAtOnce at the third interrupt, BusError where the bus was taken away.
         """
         self._pass([entry_of(first)])
-        self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
+        self._consequences += [*then, *self._attempts.reconcile(self._machine.state.reconciling_attempts())]
         while not self._machine.ended:
             if entries := self._gather():
                 self._pass(entries)

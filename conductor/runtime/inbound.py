@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bus.contract import Control, Host, Incoming
+from bus.contract import Control, Host, Incoming, Quarantined
 from bus.wire import AttemptId, JsonObject, Message, TaskId, exit_from_json
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact, ProgressReceived, ReportReceived, ResultReceived
@@ -43,6 +43,8 @@ class Inbound:
     def __init__(self, host: Host, known: set[str]) -> None:
         self._host = host
         self._known = known
+        self._first = True
+        """Until the first look is over: what lies there then was meant for an earlier conductor."""
 
     def read(self, attempts: Attempts) -> list[Entry]:
         """Return an entry for each new message of an open attempt and each control, in the scan's order.
@@ -67,12 +69,17 @@ class Inbound:
             else:
                 entries.append(_unknown(incoming, task))
         for control in scan.controls:
-            if control.verb in MACHINE_VERBS and control.epoch != self._host.epoch:
-                self._host.refuse(control, f"meant for epoch {control.epoch}, which is over")
+            if control.verb in MACHINE_VERBS and not self._is_for_us(control):
+                self._host.refuse(control, "meant for an earlier conductor")
                 continue
             fact = ControlReceived(control.verb, control.who, control.target, control.text)
             entries.append(entry_of(fact, source=f"operator:{control.who}", item=control))
+        entries += [_set_aside(one) for one in scan.quarantined]
+        self._first = False
         return entries
+
+    def _is_for_us(self, control: Control) -> bool:
+        return not self._first if control.epoch is None else control.epoch == self._host.epoch
 
     def recorded(self, entries: list[Entry]) -> None:
         """These entries are committed: remove their files and remember their ids."""
@@ -98,3 +105,7 @@ def _unknown(incoming: Incoming, task: TaskId) -> Entry:
     return Entry(
         message.type, message.payload, task, message.attempt, f"worker:{message.attempt}", None, message.id, incoming
     )
+
+
+def _set_aside(found: Quarantined) -> Entry:
+    return Entry("QUARANTINED", {"name": found.name, "reason": found.reason}, None, None, "conductor", None)

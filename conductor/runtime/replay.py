@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bus.contract import Reader
+from bus.wire import Record
 from conductor.core.codec import decode
 from conductor.core.events import RunEnded, RunResumed, RunStarted
 from conductor.core.machine import Machine
@@ -17,7 +19,8 @@ class Replayed:
     """A machine brought to the end of the journal, and what else the journal told."""
 
     machine: Machine
-    last_seq: int = 0
+    last: Record | None = None
+    """The newest record."""
     message_ids: set[str] = field(default_factory=set)
     """Ids of recorded messages: one found in the inbox again (a crash before its removal) is not recorded twice."""
     started: RunStarted | None = None
@@ -27,9 +30,14 @@ class Replayed:
     options: RunOptions | None = None
     """The options in force: of the newest RUN_STARTED or RUN_RESUMED."""
 
+    @property
+    def last_seq(self) -> int:
+        """The newest record's place in the journal; 0 where there is none."""
+        return self.last.seq if self.last else 0
 
-def replay(reader: Reader) -> Replayed:
-    """Read the whole journal. Raises BusError where it, or a frozen plan it names, is damaged."""
+
+def replay(reader: Reader, *, seen: Callable[[Record], None] | None = None) -> Replayed:
+    """Read the whole journal, telling `seen` of each record. Raises BusError where it, or a plan of it, is damaged."""
     plans: dict[str, Plan] = {}
 
     def plan_of(sha: str) -> Plan:
@@ -39,7 +47,9 @@ def replay(reader: Reader) -> Replayed:
 
     result = Replayed(Machine())
     for record in reader.records():
-        result.last_seq = record.seq
+        result.last = record
+        if seen is not None:
+            seen(record)
         if record.source.startswith("worker:"):
             result.message_ids.add(record.id)
         event = decode(record, plan_of)

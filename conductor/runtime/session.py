@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 
 from bus.host import FileHost, open_host
 from bus.watch import Watch
+from conductor.core.events import Fact
 from conductor.core.instructions import LaunchWorker
 from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
@@ -18,6 +19,9 @@ from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
+
+MAX_WARNINGS = 10
+"""Warnings of the plan that a run shows; `conductor plan` shows all."""
 
 STOP_MARGIN = 5.0
 """Seconds beyond the ladder's full length after which the conductor ends a tree itself."""
@@ -58,10 +62,10 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """What people should know before the run begins."""
-        return (*self.host.notes, *self.start.notes)
+        return (*self.host.notes, *self.start.notes, *_warnings(self.start))
 
-    def run(self, observer: Observer, *, watch: bool = True) -> None:
-        """Carry the round out. Raises LeaveAtOnce at the third interrupt."""
+    def run(self, observer: Observer, *, watch: bool = True, then: Iterable[Fact] = ()) -> None:
+        """Carry the round out, with the facts `then` right behind its first. Raises LeaveAtOnce."""
         first = self.start.first
         assert first is not None, "there is nothing to do"
         self.host.set_durability(self.start.options.durability)
@@ -79,7 +83,7 @@ class Session:
                 watch_works=working,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
             )
-            Driver(self.machine, ports, self._replayed.message_ids).run(first)
+            Driver(self.machine, ports, self._replayed.message_ids).run(first, then=then)
             self.terminated = signals.terminated
 
     def _watch(self, stack: ExitStack, signals: Signals, observer: Observer) -> Callable[[], bool]:
@@ -105,3 +109,10 @@ def _orders(start: Start, epoch: int) -> Callable[[LaunchWorker], Order]:
         return Order(spec, files)
 
     return make
+
+
+def _warnings(start: Start) -> list[str]:
+    """The plan's warnings; past MAX_WARNINGS only their number."""
+    warnings = start.plan.warnings
+    shown = [f"{start.plan.source}{f':{one.line}' if one.line else ''}: {one.message} ({one.code})" for one in warnings]
+    return shown if len(shown) <= MAX_WARNINGS else [*shown[:MAX_WARNINGS], f"and {len(shown) - MAX_WARNINGS} more"]

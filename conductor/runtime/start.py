@@ -57,6 +57,11 @@ class Start:
     notes: tuple[str, ...] = ()
     """What people should know: an edited plan, changes that a new round applies."""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on with the run of a conductor that died."""
+        return isinstance(self.first, RunResumed)
+
 
 def begin(request: Request, replayed: Replayed) -> Start:
     """Decide how the run begins, and check everything that can be checked. Raises ConductorError; writes nothing."""

@@ -38,7 +38,7 @@ class Launcher(Protocol):
     def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
         """End everything that is left of the attempt with KILL and tell whether it is proved empty.
 
-        Called again at each pass until it says True. `command` is the content of `command.json`.
+        Called again at each pass until it says True. `command` is what `read_command` says.
         """
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
