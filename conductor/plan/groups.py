@@ -24,6 +24,10 @@ _MAX_PAIRS = MAX_PER_CODE + 1
 """Pairs looked for in each group: more than are shown would only be counted."""
 
 
+_MAX_COMPARED = 2000
+"""Members of a group that are compared: for the warning only; the run itself compares all."""
+
+
 class GroupReader:
     """Reads the groups of a plan whose tasks are known."""
 
@@ -145,7 +149,7 @@ class GroupReader:
             self._warnings.add("group_waits", message, line)
 
     def _shared_files(self, group: Group, line: int) -> None:
-        members = Plan(tuple(self._tasks[task] for task in group.tasks))
+        members = Plan(tuple(self._tasks[task] for task in group.tasks[:_MAX_COMPARED]))
         for one, other, pattern in pairs(members, _MAX_PAIRS):
             message = f"group {group.id} says conflict_free, but {one} and {other} share {pattern}"
             self._warnings.add("group_shared_files", message, line)
