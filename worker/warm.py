@@ -65,7 +65,7 @@ def _detach(channel: int) -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.closerange(3, channel)
-    os.closerange(channel + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(channel + 1, max(os.sysconf("SC_OPEN_MAX"), 1 << 16))
     os.set_inheritable(channel, False)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
