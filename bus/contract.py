@@ -187,6 +187,12 @@ class Hand(Protocol):
     def publish(self, message: Message, *, durable: bool = False) -> None:
         """Hand in a message: whole or not at all."""
 
+    def report(self, message: Message) -> None:
+        """Keep the payload of a REPORT for `exit.json` (the last one counts), then publish it."""
+
+    def last_report(self) -> JsonObject | None:
+        """Return the payload of the last REPORT; None where there is none, or none that can be read."""
+
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body.
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_REASON = 1 << 12
 
+MAX_REPORT = 1 << 18
+"""Longest report in bytes: with it, `exit.json` is still a message that is accepted."""
+
 
 class FileHand:
     """`bus.contract.Hand` over a directory."""
@@ -92,6 +95,20 @@ class FileHand:
         if message.attempt != self.attempt:
             raise ValueError(f"a message of {message.attempt} from the hand of {self.attempt}")
         publish(self._folders, message, sync=durable)
+
+    def report(self, message: Message) -> None:
+        """Keep the payload of a REPORT for `exit.json` (the last one counts), then publish it."""
+        scratch = f"{self.attempt}.report-{message.id}"
+        self._fs.replace(scratch, self._tmp, layout.REPORT, self._at, _line(message.payload))
+        self.publish(message)
+
+    def last_report(self) -> JsonObject | None:
+        """Return the payload of the last REPORT; None where there is none, or none that can be read."""
+        try:
+            found = loads_strict(self._fs.read_file(layout.REPORT, at=self._at, cap=MAX_REPORT))
+        except (OSError, Refused, WireError):  # whoever runs in the attempt can write there
+            return None
+        return found if isinstance(found, dict) else None
 
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body."""

@@ -332,6 +332,16 @@ class MemoryHand:
         check_content(message)
         self._bus.inbox[layout.message_name(message.attempt, message.id)] = message
 
+    def report(self, message: Message) -> None:
+        """Keep the payload of a REPORT for `exit.json`, then publish it."""
+        self._own.files[layout.REPORT] = dumps(message.payload).encode()
+        self.publish(message)
+
+    def last_report(self) -> JsonObject | None:
+        """Return the payload of the last REPORT; None where there is none."""
+        body = self._own.files.get(layout.REPORT)
+        return None if body is None else loads_strict(body)
+
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write the result (once), then publish RESULT with the same body."""
         message = result_message(self.attempt, to_json(exit))

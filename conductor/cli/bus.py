@@ -22,7 +22,6 @@ from bus.wire import (
     JsonObject,
     Message,
     decode_message,
-    dumps,
     encode_message,
     loads_strict,
 )
@@ -120,9 +119,7 @@ def hand_in(type: str, payload: JsonObject) -> int:
 def report(body: Mapping[str, Any]) -> int:
     """Leave the report where the worker finds it when the command ends, then announce it."""
     with _hand() as hand:
-        message = _message(hand.attempt, "REPORT", body)
-        _keep_report(hand.attempt, body)
-        hand.publish(message)
+        hand.report(_message(hand.attempt, "REPORT", body))
         return _standing(hand)
 
 
@@ -154,23 +151,6 @@ def _hand() -> Iterator[FileHand]:
         raise BusGone("the bus or the attempt is gone", path=str(root)) from error
     except OSError as error:
         raise BusError(f"could not hand it in: {error.strerror or error}", path=str(root)) from error
-
-
-def _keep_report(attempt: AttemptId, body: JsonObject) -> None:
-    """Write `report.json` into the attempt's folder, where the worker looks for it when the command has ended."""
-    from bus import layout
-    from bus._fs import FileSystem
-    from bus.folders import open_folders
-
-    root, _ = environment()
-    fs = FileSystem()
-    folders = open_folders(fs, str(root))
-    try:
-        at = folders.attempt(attempt)
-        scratch = f"{attempt}.report-{os.getpid()}"
-        fs.replace(scratch, folders.fd(layout.TMP), "report.json", at, dumps(body).encode() + b"\n")
-    finally:
-        folders.close()
 
 
 def _message(attempt: AttemptId, type: str, payload: JsonObject) -> Message:

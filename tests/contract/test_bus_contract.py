@@ -188,6 +188,17 @@ def test_heartbeat_changes_and_is_forgotten_when_closed(bus: Any) -> None:
         assert host.read_worker_status(ATTEMPT) is None
 
 
+def test_the_last_report_is_kept_and_each_is_published(bus: Any) -> None:
+    host = bus.host()
+    os.close(host.create_attempt(ATTEMPT))
+    hand = bus.hand(ATTEMPT)
+    assert hand.last_report() is None
+    for verb in ("complete", "fail"):
+        hand.report(Message(os.urandom(16).hex(), "REPORT", ATTEMPT, "2026-01-01T00:00:00.000Z", {"verb": verb}))
+    assert hand.last_report() == {"verb": "fail"}
+    assert sorted(found.message.payload["verb"] for found in host.scan().messages) == ["complete", "fail"]
+
+
 def test_revoked_once_for_the_first_reason(bus: Any) -> None:
     host = bus.host()
     os.close(host.create_attempt(ATTEMPT))
