@@ -170,7 +170,7 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
         retry_delay_max=values.retry_delay_max,
         on_conflict=flags.on_conflict or values.on_conflict,
         command=command,
-        agent=pick("agent", flags.agent),
+        agent=_agent_name(pick("agent", flags.agent)),
         leftovers=pick("leftovers", None),
         only=tuple(TaskId(task) for task in flags.only) or None,
         ticked_done=tuple(task.id for task in plan.tasks if task.ticked) if flags.skip_ticked else (),
@@ -178,6 +178,11 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
         durability=flags.durability or values.durability,
         seed=seed,
     )
+
+
+def _agent_name(agent: str | Mapping[str, Any] | None) -> str | None:
+    """A plan's default agent is a name, or a mapping with one."""
+    return str(agent["name"]) if isinstance(agent, Mapping) else agent
 
 
 def override_options(options: RunOptions, flags: Flags) -> RunOptions:

@@ -182,9 +182,9 @@ def _edited(request: Request, started: RunStarted) -> tuple[str, ...]:
         return (
             f"{started.plan.source} cannot be read now ({error.message}); the run goes on with the plan it began with",
         )
-    if frozen.dump(now) == frozen.dump(started.plan):
-        return ()
     changes = difference(started.plan, now)
+    if not changes:
+        return ()
     return (f"{now.source} was edited since the run began; the edit is not applied until this run has ended", *changes)
 
 
@@ -199,10 +199,13 @@ def difference(before: Plan, after: Plan) -> tuple[str, ...]:
         "removed": [task for task in old if task not in new],
         "changed": [task for task in new if task in old and new[task] != old[task]],
     }
+    around = [
+        name for name in ("groups", "limits", "defaults", "project") if getattr(before, name) != getattr(after, name)
+    ]
     return tuple(
-        f"{kind} in {after.source}: {', '.join(tasks[:10])}{f' and {len(tasks) - 10} more' if len(tasks) > 10 else ''}"
-        for kind, tasks in kinds.items()
-        if tasks
+        f"{kind} in {after.source}: {', '.join(names[:10])}{f' and {len(names) - 10} more' if len(names) > 10 else ''}"
+        for kind, names in (*kinds.items(), ("changed", around))
+        if names
     )
 
 
