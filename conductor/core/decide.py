@@ -97,13 +97,13 @@ def _settle(state: State, task: Task, run: Run) -> Decision:
 
 def _complete(state: State, task: Task) -> TaskCompleted:
     attempt = task.status.attempt if isinstance(task.status, Ended) else None
-    report = (task.report or {}) if attempt else {}
+    commit, files = policy.reported_work(task.report if attempt else None)
     return TaskCompleted(
         task=task.id,
         attempt=attempt,
         task_id=task.id,
-        commit_sha=report.get("commit"),
-        files_modified=tuple(report.get("files") or ()),
+        commit_sha=commit,
+        files_modified=files,
         unblocks=tuple(
             other.id for other in state.dependants(task) if other.open == 1 and isinstance(other.status, Pending)
         ),

@@ -107,9 +107,22 @@ def _judge_exit(exit: ExitRecord, fail_on_leftovers: bool) -> Verdict:
             return Verdict("verify", _text("verify failed", f"{' '.join(check.get('argv', ()))} ({how})"))
     if missing := [str(output.get("path")) for output in exit.outputs if not output.get("exists")]:
         return Verdict("verify", _text("output missing", ", ".join(missing)))
-    if fail_on_leftovers and (left := [*exit.leftovers.get("killed", ()), *exit.leftovers.get("kept", ())]):
-        return Verdict("verify", _text("processes left behind", ", ".join(str(p.get("name")) for p in left)))
+    left = [*_objects(exit.leftovers.get("killed")), *_objects(exit.leftovers.get("kept"))] if fail_on_leftovers else []
+    if left:
+        return Verdict("verify", _text("processes left behind", ", ".join(str(one.get("name")) for one in left)))
     return Verdict(None)
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of an array; whatever else a worker may have written there is nothing."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def reported_work(report: JsonObject | None) -> tuple[str | None, tuple[str, ...]]:
+    """Return (commit, files) of a worker's report; what is not text there is left out."""
+    commit, files = (report or {}).get("commit"), (report or {}).get("files")
+    named = files if isinstance(files, (list, tuple)) else ()
+    return commit if isinstance(commit, str) else None, tuple(one for one in named if isinstance(one, str))
 
 
 def evidence(outcome: Outcome) -> dict[str, bool | None]:

@@ -91,6 +91,24 @@ def test_leftovers_fail_only_where_asked_for() -> None:
     assert judge(ending(), None, fail_on_leftovers=True) == Verdict(None)
 
 
+@pytest.mark.parametrize("odd", [{"killed": 5}, {"kept": "x"}, {"killed": [1, None]}, {}])
+def test_odd_leftovers_are_nothing(odd: dict[str, Any]) -> None:
+    assert judge(ending(leftovers=odd), None, fail_on_leftovers=True) == Verdict(None)
+
+
+@pytest.mark.parametrize(
+    ("report", "commit", "files"),
+    [
+        (None, None, ()),
+        ({"verb": "complete", "commit": "abc", "files": ["x", "y"]}, "abc", ("x", "y")),
+        ({"verb": "complete", "commit": 5, "files": "xy"}, None, ()),
+        ({"verb": "complete", "commit": None, "files": ["x", 1, None]}, None, ("x",)),
+    ],
+)
+def test_reported_work(report: dict[str, Any] | None, commit: str | None, files: tuple[str, ...]) -> None:
+    assert policy.reported_work(report) == (commit, files)
+
+
 def test_a_long_message_is_cut() -> None:
     message = judge(ending("fails", tail="x" * 1000), None).message
     assert len(message) == policy.MAX_MESSAGE
