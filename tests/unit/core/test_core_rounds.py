@@ -229,3 +229,18 @@ def test_a_journal_cut_anywhere_leads_to_exactly_the_missing_decisions(play: Pla
         instructions = machine.handle(ControlReceived("unknown", "operator:me"), now, wall=now + 1e9)
         made = [one.decision for one in instructions if hasattr(one, "decision")]
         assert made == [event for _, event in play.journal[cut:end]], f"cut behind {cut} records"
+
+
+def test_a_stop_without_a_conductor_starts_nothing(play: Play) -> None:
+    """`conductor stop` takes a dead run over only to end it: RUN_RESUMED is applied, the first decision is the stop's."""
+    play.start("a", "b", "c", max_workers=2).result("a", "fails")
+    b, c = play.attempt("b"), play.attempt("c")
+    play.machine = play.replayed()
+    resumed = RunResumed("0" * 16, RunOptions(max_workers=2), len(play.journal))
+    play.machine.replay(resumed, play.now, wall=play.now + 1e9)
+    play.journal.append((play.now, resumed))
+    play.control("stop")
+    assert (play.launched, play.terminated) == ([], ["b", "c"])
+    play.fact(AttemptAdopted(TaskId("b"), b)).fact(WorkerGone(TaskId("c"), c, True, "dead")).result("b", "stopped")
+    assert play.view.state == "stopped"
+    assert play.statuses == {"a": "ready", "b": "ready", "c": "ready"}
