@@ -154,7 +154,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The order for one attempt: everything a worker needs. Sent as JSON, kept in `task.json` when asked for."""
+    """The order for one attempt: everything that a worker needs."""
 
     bus: str
     """Absolute path of the bus directory."""
@@ -182,10 +182,6 @@ class WorkerSpec:
     """Bytes kept of the beginning, and again of the end, of each output stream."""
     durable: bool = True
     """Whether the result is synced to disk before it is announced."""
-    prompt: str | None = None
-    """Text of `prompt.md`; None where nobody needs one."""
-    task_file: JsonObject | None = None
-    """Content of `task.json`; None where nobody needs one."""
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)

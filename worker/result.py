@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,8 +10,6 @@ from bus.times import utc
 from bus.wire import ExitRecord, WorkerSpec
 from worker.core import Finish, Process, StepResult
 from worker.pump import Log
-
-MAX_REPORT = 1 << 20
 
 
 def compose(
@@ -48,23 +45,6 @@ def not_started(why: str) -> ExitRecord:
     """Return the `exit.json` of an attempt whose command was never exec'ed."""
     now = utc()
     return ExitRecord(started=False, ended_by="self", why=why, ended_at=now)
-
-
-def read_report(folder: str) -> Mapping[str, Any] | None:
-    """Return the last `bus complete|fail` of the attempt (`report.json` in its folder); None where there is none.
-
-    Whoever runs in the attempt can write there, so what is not a JSON object is as good as nothing.
-    """
-    try:
-        fd = os.open(os.path.join(folder, "report.json"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        try:
-            report = json.loads(file.read(MAX_REPORT))
-        except (ValueError, RecursionError, OSError):
-            return None
-    return report if isinstance(report, dict) else None
 
 
 def _verify(argv: Sequence[str], result: StepResult) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from worker.core import (
 from worker.environment import command_environment
 from worker.handing_in import hand_in, wait
 from worker.pump import Log, Pump
-from worker.result import compose, not_started, read_report
+from worker.result import compose, not_started
 from worker.signals import Signals
 from worker.spawn import SpawnError, spawn
 
@@ -110,7 +110,7 @@ class _Run:
         return compose(
             self._spec,
             finish,
-            report=read_report(self._folder),
+            report=self._hand.last_report(),
             started_at=started_at,
             ended_at=time.time(),
             stdout=self._stdout.log,

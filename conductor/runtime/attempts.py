@@ -76,6 +76,8 @@ class Attempts:
     def _fate(self, attempt: AttemptId, one: _Open, now: float) -> Fact | None:
         if fact := self._result(attempt, one.task):
             return fact
+        if error := self._launcher.failure(attempt):
+            return LaunchFailed(one.task, attempt, error)
         forced = one.force_at is not None and now >= one.force_at
         if self._host.is_live(attempt) and not forced:
             return None

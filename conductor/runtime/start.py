@@ -190,23 +190,22 @@ def _edited(request: Request, started: RunStarted) -> tuple[str, ...]:
 
 def difference(before: Plan, after: Plan) -> tuple[str, ...]:
     """Say in words how two plans differ, a line for each kind of change."""
-    old, new = (
-        {task.id: replace(task, index=0, line=0, prose="", ticked=False) for task in plan.tasks}
-        for plan in (before, after)
-    )
-    kinds = {
-        "new": [task for task in new if task not in old],
-        "removed": [task for task in old if task not in new],
-        "changed": [task for task in new if task in old and new[task] != old[task]],
-    }
-    around = [
-        name for name in ("groups", "limits", "defaults", "project") if getattr(before, name) != getattr(after, name)
+    old, new = _definitions(before), _definitions(after)
+    kinds: list[tuple[str, list[str]]] = [
+        ("new", [task for task in new if task not in old]),
+        ("removed", [task for task in old if task not in new]),
+        ("changed", [task for task in new if task in old and new[task] != old[task]]),
+        ("changed", [name for name in _AROUND if getattr(before, name) != getattr(after, name)]),
     ]
     return tuple(
         f"{kind} in {after.source}: {', '.join(names[:10])}{f' and {len(names) - 10} more' if len(names) > 10 else ''}"
-        for kind, names in (*kinds.items(), ("changed", around))
+        for kind, names in kinds
         if names
     )
+
+
+_AROUND = ("groups", "limits", "defaults", "project")
+"""What else of a plan than its tasks a run depends on."""
 
 
 def _definitions(plan: Plan) -> dict[TaskId, TaskSpec]:

@@ -50,6 +50,8 @@ class FakeLauncher:
         """Text of the LaunchError that each launch raises; None lets them succeed."""
         self.empty = True
         """What `kill_tree` says."""
+        self.failures: dict[AttemptId, str] = {}
+        """What `failure` says of attempts that were accepted and then could not be started."""
         self._capacity = capacity
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
@@ -63,6 +65,10 @@ class FakeLauncher:
     def poll(self, attempts: Iterable[AttemptId]) -> Mapping[AttemptId, Life]:
         """Tell the life of each attempt; `lost` where nothing is known."""
         return {attempt: self.lives.get(attempt, "lost") for attempt in attempts}
+
+    def failure(self, attempt: AttemptId) -> str | None:
+        """Say why an accepted attempt could not be started."""
+        return self.failures.get(attempt)
 
     def terminate(self, attempt: AttemptId) -> None:
         """Remember the hint."""

@@ -32,6 +32,9 @@ class Launcher(Protocol):
     def poll(self, attempts: Iterable[AttemptId]) -> Mapping[AttemptId, Life]:
         """Tell the life of each attempt, one call for all."""
 
+    def failure(self, attempt: AttemptId) -> str | None:
+        """Return why an accepted attempt could not be started after all; None where it was, or may still be."""
+
     def terminate(self, attempt: AttemptId) -> None:
         """Hint that the worker should look at its `revoked` file now (TERM). Idempotent; a vanished one is no error."""
 

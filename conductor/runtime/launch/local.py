@@ -30,6 +30,8 @@ class _Worker:
     pid: int = 0
     ticks: int = 0
     pidfd: int = -1
+    error: str | None = None
+    """Why no worker could be made."""
     stop_asked: bool = False
 
 
@@ -69,6 +71,11 @@ class LocalLauncher:
                 del self._workers[attempt]
                 self._survivors.forget(attempt)
         return {a: self._workers[a].life if a in self._workers else "lost" for a in wanted}
+
+    def failure(self, attempt: AttemptId) -> str | None:
+        """Return why no worker could be forked for the attempt."""
+        worker = self._workers.get(attempt)
+        return worker.error if worker else None
 
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM to the worker, now or as soon as its pid is known."""
@@ -135,7 +142,7 @@ class LocalLauncher:
                     os.close(answer.pidfd)
                 continue
             if answer.pid == 0:
-                worker.life = "ended"
+                worker.life, worker.error = "ended", answer.error
                 continue
             worker.life, worker.pid, worker.pidfd = "running", answer.pid, answer.pidfd
             worker.ticks = 0 if HAVE_PIDFD else start_ticks(answer.pid)

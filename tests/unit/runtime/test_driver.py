@@ -223,6 +223,20 @@ def test_a_launch_that_fails_uses_no_retry(stage: Callable[..., Stage]) -> None:
     assert isinstance(one.status("1"), Done)
 
 
+def test_a_launch_that_is_accepted_and_fails_later_uses_no_retry_and_says_why(stage: Callable[..., Stage]) -> None:
+    def cannot_fork(spec: WorkerSpec, workers: Workers) -> None:
+        workers.behaviour.clear()
+        workers.lives[spec.attempt] = "ended"
+        workers.failures[spec.attempt] = "fork: out of memory"
+
+    one = stage("1", retries=0)
+    one.workers.behaviour["1"] = cannot_fork
+    one.run()
+    [failed] = [record for record in one.bus.reader().records() if record.type == "LAUNCH_FAILED"]
+    assert failed.payload["error"] == "fork: out of memory"
+    assert isinstance(one.status("1"), Done)
+
+
 def test_requirement_32_nothing_is_launched_while_the_journal_cannot_be_written(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
