@@ -95,10 +95,19 @@ def _rest(view: RunView, *, colour: bool) -> str:
 
 def _next(view: RunView, failed: Sequence[TaskView], track: Track) -> list[str]:
     if not any(view.counts.get(word) for word in UNDONE):
-        return []
+        return ["", f"Look:     {track.command('status')}", *_output_of_the_last(view, track)]
     lines = []
     if failed:
         first = one_line(failed[0].id)
         lines += [f"Why:      {track.command('why', first)}", f"Output:   {track.command('logs', first)}"]
     lines.append(f"Go on:    {track.command('run')}")
     return ["", *lines]
+
+
+def _output_of_the_last(view: RunView, track: Track) -> list[str]:
+    """The way to the output of the task that ended last: in most plans the one that sums up."""
+    ran = [task for task in view.tasks if task.attempt is not None]
+    if not ran:
+        return []
+    last = max(ran, key=lambda task: task.ended_at or 0.0)
+    return [f"Output:   {track.command('logs', one_line(last.id))}"]

@@ -156,8 +156,12 @@ def test_plain_has_one_line_an_event(story: Story) -> None:
         "    12s  2 Second: done\n"
         "    12s  run ended: done: 3 done\n"
         "\n"
-        "✓ All 3 tasks are done in 12s.\n"
+        "✓ All 3 tasks are done in 12s.\n" + look_on(story)
     )
+
+
+def look_on(story: Story) -> str:
+    return f"\nLook:     conductor status {story.track}\nOutput:   conductor logs {story.track} 2\n"
 
 
 def test_quiet_is_the_summary_alone(story: Story) -> None:
@@ -172,7 +176,7 @@ def test_quiet_is_the_summary_alone(story: Story) -> None:
     story.end("2")
     show.look()
     screen.close(story.view(), 0)
-    assert stream.getvalue() == "✓ All 3 tasks are done in 9.0s.\n"
+    assert stream.getvalue() == "✓ All 3 tasks are done in 9.0s.\n" + look_on(story)
 
 
 def test_json_is_the_journal_and_the_result(story: Story) -> None:
@@ -359,7 +363,7 @@ def test_watching_ends_with_the_run(
     steps = iter(["1", "3", "2"])
     monkeypatch.setattr(watching, "pause", lambda seconds: story.end(next(steps)))
     watch_run(resolve(str(track)), load(story.host))
-    assert capsys.readouterr().out.endswith("\n✓ All 3 tasks are done in 9.0s.\n")
+    assert capsys.readouterr().out.endswith("\n✓ All 3 tasks are done in 9.0s.\n" + look_on(story))
 
 
 def test_watching_ends_when_the_conductor_dies(

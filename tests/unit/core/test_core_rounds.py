@@ -232,7 +232,7 @@ def test_a_journal_cut_anywhere_leads_to_exactly_the_missing_decisions(play: Pla
 
 
 def test_a_stop_without_a_conductor_starts_nothing(play: Play) -> None:
-    """`conductor stop` takes a dead run over only to end it: RUN_RESUMED is applied, the first decision is the stop's."""
+    """`conductor stop` takes a dead run over only to end it: RUN_RESUMED is only applied."""
     play.start("a", "b", "c", max_workers=2).result("a", "fails")
     b, c = play.attempt("b"), play.attempt("c")
     play.machine = play.replayed()
