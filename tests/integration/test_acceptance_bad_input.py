@@ -271,7 +271,7 @@ def test_a_value_cannot_become_an_option(project: Project) -> None:
     assert "a" in finished.error["message"]
     assert_untouched(project, before)
     project.run("--command", "echo --name={task_name}").expect(0)
-    assert project.call("logs", str(project.track), "a").expect(0).out == "--name=-n injected\n"
+    assert project.printed("a") == "--name=-n injected\n"
 
 
 def test_only_known_names_are_replaced_and_never_twice(project: Project) -> None:
@@ -280,7 +280,7 @@ def test_only_known_names_are_replaced_and_never_twice(project: Project) -> None
         "printf '%s|' {{task_id}} {nothing} {} {task_id}{task_type} '{task_name}' {attempt_number} '{{{task_id}}}'"
     )
     project.run("--command", command).expect(0)
-    printed = project.call("logs", str(project.track), "a").expect(0).out
+    printed = project.printed("a")
     assert printed.rstrip("\n") == "{task_id}|{nothing}|{}|aq|{task_id} $(touch injected) `x`; {{|1|{a}|"
     assert not (project.dir / "injected").exists()
 

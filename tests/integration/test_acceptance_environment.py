@@ -36,9 +36,9 @@ def probe(project: Project) -> list[str]:
     return [sys.executable, "-I", "-S", str(path)]
 
 
-def seen(project: Project, task: str = "a", *options: str) -> dict[str, Any]:
+def seen(project: Project, task: str = "a") -> dict[str, Any]:
     """What the probe printed."""
-    data: dict[str, Any] = json.loads(project.call("logs", str(project.track), task, *options).expect(0).out)
+    data: dict[str, Any] = json.loads(project.printed(task))
     return data
 
 
@@ -90,7 +90,7 @@ def test_signals_are_default_even_where_the_conductor_was_started_without_them(
     project.plan([{"id": "a", "name": "x", "run": ["cat", "/proc/self/status"]}])
     program = ("sh", "-c", 'trap "" INT HUP PIPE QUIT USR1; exec "$@"', "sh", sys.executable, "-E", "-P", str(START))
     project.run(program=program).expect(0)
-    status = project.call("logs", str(project.track), "a").expect(0).out
+    status = project.printed("a")
     masks = {
         line.split()[0]: int(line.split()[1], 16)
         for line in status.splitlines()
@@ -107,7 +107,7 @@ def test_prompt_and_task_file_are_there_for_a_command_that_names_them(project: P
         prose="## Tasks\n\n- [ ] Task 1.1: Write it\n  - **Acceptance**: proven\n- [ ] Task 1.10: Another\n",
     )
     project.run("--command", "cat {prompt_file}").expect(0)
-    text = project.call("logs", str(project.track), "1.1").expect(0).out
+    text = project.printed("1.1")
     for word in ("1.1", "Write it", "It is written", "proven", "a.py"):
         assert word in text
     assert "Another" not in text
@@ -124,7 +124,7 @@ def test_the_task_file_holds_the_task(project: Project) -> None:
 
 def where(project: Project) -> str:
     """The working directory of the only task."""
-    return project.call("logs", str(project.track), "a").expect(0).out.strip()
+    return project.printed("a").strip()
 
 
 def test_the_project_directory_by_precedence(project: Project) -> None:
@@ -135,11 +135,8 @@ def test_the_project_directory_by_precedence(project: Project) -> None:
         folder.mkdir(parents=True)
     project.track = deep / "track"
     project.track.mkdir()
-    project.bus = project.track / ".message-bus"
     cases: list[tuple[str, dict[str, Any], tuple[str, ...], Path, Path]] = [
-        ("parent", {}, (), project.root / "home", deep),
-        ("home is none", {}, (), project.home, deep),
-        ("inside", {}, (), project.track, deep),
+        ("parent", {}, (), project.track, deep),
         ("cwd", {}, (), project.dir, project.dir),
         ("git", {}, (), project.root, project.dir / "deep"),
         ("named", {"project": "../../../../named"}, (), project.dir, named),
@@ -148,10 +145,10 @@ def test_the_project_directory_by_precedence(project: Project) -> None:
     for case, keys, flags, cwd, expected in cases:
         if case == "git":
             subprocess.run(["git", "init", "-q", str(project.dir / "deep")], check=True, env=project.environment())
+        project.bus = project.root / f"bus {case}"
         project.plan([pwd], **keys)
-        project.run("--bus-dir", str(project.root / f"bus {case}"), *flags, cwd=cwd).expect(0)
-        found = project.call("logs", str(project.track), "a", "--bus-dir", str(project.root / f"bus {case}")).expect(0)
-        assert found.out.strip() == str(expected), case
+        project.run("--bus-dir", str(project.bus), *flags, cwd=cwd).expect(0)
+        assert where(project) == str(expected), case
 
 
 def test_home_is_no_project(project: Project) -> None:
@@ -170,7 +167,7 @@ def test_the_project_directory_is_kept_from_the_first_start_on(project: Project)
     project.run(cwd=project.dir).expect(0)
     project.plan([project.shell("a", "pwd -P"), project.shell("b", "pwd -P")])
     project.run(cwd=other).expect(0)
-    assert project.call("logs", str(project.track), "b").expect(0).out.strip() == str(project.dir)
+    assert project.printed("b").strip() == str(project.dir)
     assert project.status()["project"] == str(project.dir)
     error = project.run("--json", "--project", str(other)).expect(2).error
     assert error["code"] == "usage"

@@ -98,14 +98,14 @@ def test_status_tells_the_whole_of_a_run(project: Project) -> None:
     check_why(project, "far", "fails")
     check_why(project, "done", "done")
     check_why(project, "retries", "exit")
+    assert isinstance(project.call("why", str(project.track), "far", "--json").expect(0).data, dict)
     project.call("stop", str(project.track)).expect(0)
     run.finish().expect(130)
 
 
 def check_why(project: Project, task: str, says: str) -> None:
-    """`why` says it to people and to scripts."""
+    """`why` says it."""
     assert says in project.call("why", str(project.track), task).expect(0).out
-    assert isinstance(project.call("why", str(project.track), task, "--json").expect(0).data, dict)
 
 
 def test_run_prints_its_lines_and_its_result_and_nothing_else(project: Project) -> None:
@@ -301,8 +301,8 @@ def test_wrong_words_of_a_worker_are_refused_one_by_one(project: Project) -> Non
     script = "\n".join(f"conductor bus {words}; echo $?" for words in wrong)
     project.plan([project.shell("a", script)])
     project.run().expect(0)
-    assert project.call("logs", str(project.track), "a").expect(0).out.split() == ["2"] * len(wrong)
-    assert "Traceback" not in project.call("logs", str(project.track), "a", "--stderr").expect(0).out
+    assert project.printed("a").split() == ["2"] * len(wrong)
+    assert "Traceback" not in project.printed("a", "log.err")
     assert [record["type"] for record in project.records() if record["source"].startswith("worker:")] == ["RESULT"]
 
 
@@ -317,7 +317,7 @@ conductor run "{other}" >/dev/null; echo $?
 """
     project.plan([project.shell("a", script)])
     project.run().expect(0)
-    assert project.call("logs", str(project.track), "a").expect(0).out.split() == ["2", "2", "0", "0"]
+    assert project.printed("a").split() == ["2", "2", "0", "0"]
     for name in ("run.json", "stop.json"):
         assert error_of(project.dir / name)["code"] == "from_worker"
     assert json.loads((project.dir / "status.json").read_text())["tasks"][0]["status"] == "running"

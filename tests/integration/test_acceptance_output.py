@@ -54,7 +54,7 @@ def test_a_child_that_keeps_the_pipe_open_blocks_nobody(project: Project) -> Non
         ]
     )
     project.run().expect(0)
-    assert project.call("logs", str(project.track), "a").expect(0).out == "said\n"
+    assert project.printed("a") == "said\n"
     assert project.starts("b") == ["b"]
 
 

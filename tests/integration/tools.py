@@ -263,6 +263,13 @@ class Project:
         """Wait for the journal to hold `times` records of a type; return the last."""
         return wait_for(lambda: self.recorded(type, task)[times - 1 :], f"{type} of {task or 'the run'}")[-1]
 
+    def printed(self, task: str, stream: str = "log") -> str:
+        """What the only attempt of a task printed, from the file on the bus."""
+        (attempt,) = {record["attempt"] for record in self.recorded("WORKER_DISPATCHED", task)}
+        (folder,) = self.bus.glob(f"attempts/*/{attempt}")
+        path = folder / stream
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
     def processes(self) -> dict[int, str]:
         """Living processes that come from here, by their environment."""
         marks = (f"HOME={self.home}".encode(), str(self.bus).encode())
