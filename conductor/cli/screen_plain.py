@@ -87,5 +87,5 @@ class PlainScreen:
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Print the summary."""
-        text = summary(view, self._track, self._reader, colour=wants_colour(self._sink.stream))
+        text = summary(view, self._track, self._reader, colour=wants_colour(self._sink.stream), brief=self._quiet)
         self._sink.write(text + "\n" if self._quiet else f"\n{text}\n")

@@ -19,15 +19,20 @@ MOST = 10
 UNDONE = ("failed", "blocked", "skipped", "cancelled", "pending", "ready", "waiting", "running")
 
 
-def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool) -> str:
-    """Return the summary as text for people. `reader` finds the end of what failed commands printed."""
+def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool, brief: bool = False) -> str:
+    """Return the summary as text for people. `reader` finds the end of what failed commands printed.
+
+    `brief` says no more than that it went well, where it did.
+    """
     failed = [task for task in view.tasks if task.status == "failed"]
     blocks = [_headline(view, colour=colour)]
     blocks += [_failure(task, track, reader, colour=colour) for task in failed[:MOST]]
     if len(failed) > MOST:
         blocks.append(f"… and {len(failed) - MOST} more failed")
     blocks += [text for text in (_blocked(view, colour=colour), _rest(view, colour=colour)) if text]
-    return "\n".join([*blocks, *_next(view, failed, track)])
+    if not any(view.counts.get(word) for word in UNDONE):
+        return "\n".join(blocks if brief else [*blocks, "", *_look_back(view, track)])
+    return "\n".join([*blocks, "", *_next(failed, track)])
 
 
 def _headline(view: RunView, *, colour: bool) -> str:
@@ -93,21 +98,20 @@ def _rest(view: RunView, *, colour: bool) -> str:
     )
 
 
-def _next(view: RunView, failed: Sequence[TaskView], track: Track) -> list[str]:
-    if not any(view.counts.get(word) for word in UNDONE):
-        return ["", f"Look:     {track.command('status')}", *_output_of_the_last(view, track)]
+def _next(failed: Sequence[TaskView], track: Track) -> list[str]:
     lines = []
     if failed:
         first = one_line(failed[0].id)
         lines += [f"Why:      {track.command('why', first)}", f"Output:   {track.command('logs', first)}"]
     lines.append(f"Go on:    {track.command('run')}")
-    return ["", *lines]
+    return lines
 
 
-def _output_of_the_last(view: RunView, track: Track) -> list[str]:
-    """The way to the output of the task that ended last: in most plans the one that sums up."""
+def _look_back(view: RunView, track: Track) -> list[str]:
+    """The ways to look at a run that went well; the task that ended last is in most plans the one that sums up."""
+    lines = [f"Look:     {track.command('status')}"]
     ran = [task for task in view.tasks if task.attempt is not None]
-    if not ran:
-        return []
-    last = max(ran, key=lambda task: task.ended_at or 0.0)
-    return [f"Output:   {track.command('logs', one_line(last.id))}"]
+    if ran:
+        last = max(ran, key=lambda task: task.ended_at or 0.0)
+        lines.append(f"Output:   {track.command('logs', one_line(last.id))}")
+    return lines

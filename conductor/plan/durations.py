@@ -66,4 +66,4 @@ def parse_estimate(text: str) -> float | None:
 
 
 def _expected(text: str) -> str:
-    return f"{text[:40]!r} is not a duration: write 90s, 30m, 2h, 1h30m, or none"
+    return f"{text[:40]!r} is not a duration"

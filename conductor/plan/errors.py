@@ -14,8 +14,11 @@ class Placed(Protocol):
     column: int
 
 
-def plan_error(code: str, message: str, at: Placed | None = None, *, hint: str | None = None) -> PlanError:
-    """Make an error that names line and column. The path is added by the reader, who knows the file."""
+def plan_error(code: str, message: str, at: Placed | None = None, *, hint: str) -> PlanError:
+    """Make an error that names line and column, with a hint: what to do about it.
+
+    The path is added by the reader, who knows the file.
+    """
     if at is None:
         return PlanError(code, message, hint=hint)
     return PlanError(code, f"{message} (line {at.line}, column {at.column})", line=at.line, hint=hint)

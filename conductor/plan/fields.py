@@ -12,9 +12,10 @@ from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
 _TRUE = frozenset(("true", "yes", "on"))
 _FALSE = frozenset(("false", "no", "off"))
+_DURATION_HINT = "Write 90 (seconds), 90s, 30m, 2h or 1h30m; none means no limit."
 
 
-def field_error(key: str, message: str, at: Placed | None, hint: str | None = None) -> PlanError:
+def field_error(key: str, message: str, at: Placed | None, hint: str) -> PlanError:
     """Make the error for a value that cannot be used."""
     return plan_error("plan_field", f"{key}: {message}", at, hint=hint)
 
@@ -28,7 +29,7 @@ def text(key: str, node: Node) -> str:
     """Return a text as written."""
     if isinstance(node, Text):
         return str(node)
-    raise field_error(key, f"expected text, found {kind(node)}", node)
+    raise field_error(key, f"expected text, found {kind(node)}", node, f'Write {key}: "…".')
 
 
 def loose_text(node: Node) -> str:
@@ -53,7 +54,7 @@ def texts(key: str, node: Node) -> list[Text]:
     found: list[Text] = []
     for item in items:
         if not isinstance(item, Text):
-            raise field_error(key, f"expected a list of texts, found {kind(item)}", item)
+            raise field_error(key, f"expected a list of texts, found {kind(item)}", item, f'Write {key}: ["…", "…"].')
         if item or not item.plain:
             found.append(item)
     return found
@@ -65,7 +66,8 @@ def integer(key: str, node: Node, *, least: int = 0, most: int = 1_000_000_000) 
         number = int(node)
         if least <= number <= most:
             return number
-    raise field_error(key, f"expected a whole number of at least {least}, found {described(node)}", node)
+    hint = f"Write a number from {least:,} to {most:,}."
+    raise field_error(key, f"expected a whole number of at least {least}, found {described(node)}", node, hint)
 
 
 def amount(key: str, node: Node) -> float:
@@ -76,7 +78,8 @@ def amount(key: str, node: Node) -> float:
         number = -1.0
     if 0.0 <= number < 1e12:
         return number
-    raise field_error(key, f"expected a number that is not negative, found {described(node)}", node)
+    hint = f"Write a plain number, such as {key}: 20."
+    raise field_error(key, f"expected a number that is not negative, found {described(node)}", node, hint)
 
 
 def boolean(key: str, node: Node) -> bool:
@@ -84,34 +87,36 @@ def boolean(key: str, node: Node) -> bool:
     word = node.lower() if isinstance(node, Text) else ""
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
-    raise field_error(key, f"expected true or false, found {described(node)}", node)
+    raise field_error(key, f"expected true or false, found {described(node)}", node, f"Write {key}: true.")
 
 
 def duration(key: str, node: Node) -> float:
     """Return seconds; 0 means no limit."""
     if not isinstance(node, Text):
-        raise field_error(key, f"expected a duration, found {kind(node)}", node)
+        raise field_error(key, f"expected a duration, found {kind(node)}", node, _DURATION_HINT)
     try:
         return parse_duration(node)
     except ValueError as error:
-        raise field_error(key, str(error), node) from None
+        raise field_error(key, str(error), node, _DURATION_HINT) from None
 
 
 def choice(key: str, node: Node, words: Collection[str]) -> str:
     """Return one of `words`."""
     if isinstance(node, Text) and node in words:
         return str(node)
-    raise field_error(key, f"expected {' or '.join(words)}, found {described(node)}", node)
+    hint = f"Write {key}: {next(iter(words))}, or leave the key out."
+    raise field_error(key, f"expected {' or '.join(words)}, found {described(node)}", node, hint)
 
 
 def mapping(key: str, node: Node) -> Map:
     """Return a mapping."""
     if isinstance(node, Map):
         return node
-    raise field_error(key, f"expected a mapping, found {kind(node)}", node)
+    hint = f"Write {key}: and below it, indented, a key: value on each line."
+    raise field_error(key, f"expected a mapping, found {kind(node)}", node, hint)
 
 
-def sequence(key: str, node: Node, hint: str | None = None) -> Seq:
+def sequence(key: str, node: Node, hint: str) -> Seq:
     """Return a list."""
     if isinstance(node, Seq):
         return node

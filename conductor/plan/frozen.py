@@ -14,6 +14,7 @@ from conductor.errors import PlanError
 from conductor.plan.collector import without_collector
 
 FORMAT = 1
+_HINT = "The bus was written by another version, or damaged: use that version, or an empty bus (--bus-dir)."
 _PARTS: dict[str, type[Any]] = {"tasks": TaskSpec, "groups": Group, "warnings": PlanWarning}
 
 
@@ -34,12 +35,13 @@ def parse(body: bytes) -> Plan:
         with without_collector():
             return _plan(json.loads(body))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise PlanError("plan_field", f"not a frozen plan: {error}") from None
+        raise PlanError("plan_field", f"not a frozen plan: {error}", hint=_HINT) from None
 
 
 def _plan(data: Any) -> Plan:
     if data["format"] != FORMAT:
-        raise PlanError("plan_field", f"the frozen plan has format {data['format']!r}; this version reads {FORMAT}")
+        message = f"the frozen plan has format {data['format']!r}; this version reads {FORMAT}"
+        raise PlanError("plan_field", message, hint=_HINT)
     del data["format"]
     parts: dict[str, Any] = {name: tuple(_read(kind, part) for part in data.pop(name)) for name, kind in _PARTS.items()}
     return Plan(limits=_read(Limits, data.pop("limits")), **parts, **data)

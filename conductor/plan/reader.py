@@ -60,6 +60,7 @@ def read_track(track_dir: Path, *, max_bytes: int) -> Plan:
             "plan_bytes_exceeded",
             f"the plan has {size:,} bytes; its own limit max_plan_bytes is {plan.limits.max_plan_bytes:,}",
             path=plan.source,
+            hint="Raise max_plan_bytes under limits, or split the plan.",
         )
     return plan
 
@@ -78,7 +79,8 @@ def _refuse_half_characters(text: str, source: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        raise PlanError("plan_yaml", f"half a character on line {line}", path=source, line=line) from None
+        hint = "Save the file as UTF-8."
+        raise PlanError("plan_yaml", f"half a character on line {line}", path=source, line=line, hint=hint) from None
 
 
 def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name: str = PLAN) -> Plan:

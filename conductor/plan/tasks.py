@@ -23,8 +23,8 @@ from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 _VARIABLE = re.compile(r"\$[A-Za-z_{]")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-
 _NAME = Text("name")
+_COMMAND_HINT = 'Write an argument list, such as ["make", "test"].'
 
 
 class TaskReader:
@@ -136,9 +136,9 @@ class TaskReader:
             if _VARIABLE.search(node):
                 self._warn("shell_variable", f"{key}: $… is given to the command as it stands; no shell reads it", node)
             return arguments
-        arguments = tuple(fields.text(key, item) for item in fields.sequence(key, node))
+        arguments = tuple(fields.text(key, item) for item in fields.sequence(key, node, _COMMAND_HINT))
         if not arguments or not arguments[0].strip():
-            raise field_error(key, "the command is empty", node, 'Write an argument list, such as ["make", "test"].')
+            raise field_error(key, "the command is empty", node, _COMMAND_HINT)
         if len(arguments) == 1 and " " in arguments[0]:
             self._warn("command_not_split", f"{key}: {shown(arguments[0])} is the name of one program", node)
         return arguments

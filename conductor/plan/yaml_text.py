@@ -170,7 +170,8 @@ class _Builder:
         if event.tag is not None or event.anchor is not None:
             self._refuse_tag_and_anchor(event)
         if event.style == '"' and _UNUSABLE.search(text):
-            raise plan_error("plan_yaml", "text must not contain NUL or half a character", text)
+            hint = "Take the escape (such as \\0 or \\ud800) out."
+            raise plan_error("plan_yaml", "text must not contain NUL or half a character", text, hint=hint)
         return text
 
     def _collection(self, node: _C, event: Any, depth: int) -> _C:
@@ -180,12 +181,14 @@ class _Builder:
         node.line = mark.line + self._first_line
         node.column = mark.column + self._first_column
         if depth >= MAX_DEPTH:
-            raise plan_error("plan_yaml", f"nested deeper than {MAX_DEPTH} levels", node)
+            hint = "Check the brackets and the indentation; a plan needs some five levels."
+            raise plan_error("plan_yaml", f"nested deeper than {MAX_DEPTH} levels", node, hint=hint)
         return node
 
     def _key(self, node: Node, parent: Map) -> Text:
         if not isinstance(node, Text):
-            raise plan_error("plan_yaml", "a key must be plain text, not a list or a mapping", node)
+            hint = "Put text that begins with [ or { in quotes."
+            raise plan_error("plan_yaml", "a key must be plain text, not a list or a mapping", node, hint=hint)
         if node not in parent:
             return node
         first = next(known for known in parent if known == node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
 from bus.contract import Host
@@ -96,12 +96,15 @@ class Driver:
         """Facts that carrying out instructions brought about; handled in the next pass."""
 
     def run(self, first: Fact, *, then: Iterable[Fact] = ()) -> None:
-        """Handle `first` (RunStarted or RunResumed) and `then`, and work until the round has ended.
+        """Take in `first` (RunStarted or RunResumed) and `then` together, and work until the round has ended.
+
+        With `then`, nothing is decided between the two: who takes a run over to stop it must not start anything.
 
         Raises LeaveAtOnce at the third interrupt, BusError where the bus was taken away.
         """
-        self._pass([entry_of(first)])
-        self._consequences += [*then, *self._attempts.reconcile(self._machine.state.reconciling_attempts())]
+        behind = [entry_of(fact) for fact in then]
+        self._pass([replace(entry_of(first), decides=not behind), *behind])
+        self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
         while not self._machine.ended:
             if entries := self._gather():
                 self._pass(entries)
@@ -143,6 +146,9 @@ class Driver:
                 )
             )
             if entry.fact is None:
+                continue
+            if not entry.decides:
+                self._machine.replay(entry.fact, stamp.mono, wall=stamp.wall)
                 continue
             for instruction in self._machine.handle(entry.fact, stamp.mono, wall=stamp.wall):
                 if isinstance(instruction, Journal):

@@ -27,6 +27,8 @@ class Entry:
     id: str | None = None
     item: Incoming | Control | None = None
     """The file that it came from, to be removed once it is recorded."""
+    decides: bool = True
+    """False for a fact behind which another follows before anything may be decided."""
 
 
 def entry_of(

@@ -176,7 +176,7 @@ def test_quiet_is_the_summary_alone(story: Story) -> None:
     story.end("2")
     show.look()
     screen.close(story.view(), 0)
-    assert stream.getvalue() == "✓ All 3 tasks are done in 9.0s.\n" + look_on(story)
+    assert stream.getvalue() == "✓ All 3 tasks are done in 9.0s.\n"
 
 
 def test_json_is_the_journal_and_the_result(story: Story) -> None:

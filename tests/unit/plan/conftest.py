@@ -37,6 +37,7 @@ def refused() -> Refused:
     def refuse(nodes: str, rest: str = "", prose: str = "") -> PlanError:
         with pytest.raises(PlanError) as caught:
             loads(_document(nodes, rest, prose))
+        assert caught.value.hint, "every error says what to do"
         return caught.value
 
     return refuse

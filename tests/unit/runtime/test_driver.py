@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from bus.errors import BusGone
 from bus.memory import MemoryBus
 from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, TaskId, WorkerSpec
 from conductor.config import Settings
 from conductor.core import invariants
-from conductor.core.events import RunResumed, RunStarted
+from conductor.core.events import ControlReceived, Fact, RunResumed, RunStarted
 from conductor.core.instructions import LaunchWorker
 from conductor.core.task import Done, Failed, Plan, RunOptions, Skipped
 from conductor.plan import frozen
@@ -102,8 +103,8 @@ class Stage:
         self.signals = Signals()
         self.replayed: Replayed | None = None
 
-    def run(self) -> None:
-        """Start, or go on after `bus.crash()`."""
+    def run(self, *then: Fact) -> None:
+        """Start, or go on after `bus.crash()`, with `then` behind the first fact."""
         host = self.bus.host()
         sha = host.freeze_plan(frozen.dump(self.plan))
         self.replayed = replayed = replay(host)
@@ -121,7 +122,7 @@ class Stage:
             return Order(order(task, wanted.attempt, number, nonce, host.epoch, self.options, Settings(), PLACES), {})
 
         ports = Ports(host, self.workers, self.clock, self.signals, self.watcher, make, lambda: True, GRACE)
-        Driver(replayed.machine, ports, replayed.message_ids).run(first)
+        Driver(replayed.machine, ports, replayed.message_ids).run(first, then=then)
         host.close()
         self.check()
 
@@ -364,6 +365,18 @@ def test_requirement_14_a_dead_worker_of_an_earlier_conductor_is_lost(stage: Cal
     status = one.status("1")
     assert isinstance(status, Failed)
     assert status.error_class == "lost"
+
+
+def test_taking_a_run_over_to_stop_it_starts_nothing(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1")
+    one.workers.behaviour["2"] = lambda spec, workers: one.bus.crash()
+    with pytest.raises(BusGone):
+        one.run()
+    del one.bus.lines[-1:]  # the conductor died one line earlier: 2 is ready, and nothing runs
+    assert one.types()[-1] == "TASK_COMPLETE"
+    one.run(ControlReceived("stop", "operator:me"))
+    assert one.types("2") == []
+    assert one.types()[-1] == "RUN_ENDED"
 
 
 def test_ctrl_c_once_drains(stage: Callable[..., Stage]) -> None:
