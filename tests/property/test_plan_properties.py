@@ -74,6 +74,7 @@ def attempt(text: str, source: str) -> Plan | PlanError:
     assert refusal.code.startswith("plan_")
     assert refusal.path == source
     assert refusal.message
+    assert refusal.hint
     return refusal
 
 
