@@ -65,9 +65,16 @@ def main(runs: int) -> dict[str, Any]:
     base = median(results["make -j5"][0])
     figures: dict[str, Any] = {}
     print(f"wide: {COUNT} no-op commands, five at a time, medians of {runs}")
-    print(
-        f"{'':20}{'wall s':>8}{'× make':>8}{'cpu s':>8}{'× make':>8}{'peak MiB':>10}{'inodes/task':>13}{'syscalls/task':>15}"
-    )
+    columns = {
+        "wall s": 8,
+        "× make": 8,
+        "cpu s": 8,
+        "× make cpu": 12,
+        "peak MiB": 10,
+        "inodes/task": 13,
+        "syscalls/task": 15,
+    }
+    print(" " * 20 + "".join(f"{name:>{width}}" for name, width in columns.items()))
     for name, (costs, inodes) in results.items():
         cost = median(costs)
         calls = _system_calls(contenders[name])
@@ -81,7 +88,7 @@ def main(runs: int) -> dict[str, Any]:
             "system_calls_per_task": calls and calls / COUNT,
         }
         print(
-            f"{name:20}{cost.wall:8.2f}{cost.wall / base.wall:8.1f}{cost.cpu:8.2f}{cost.cpu / base.cpu:8.1f}"
+            f"{name:20}{cost.wall:8.2f}{cost.wall / base.wall:8.1f}{cost.cpu:8.2f}{cost.cpu / base.cpu:12.1f}"
             f"{cost.peak_mib:10.0f}{inodes / COUNT:13.1f}{calls / COUNT if calls else float('nan'):15.0f}"
         )
     print()
