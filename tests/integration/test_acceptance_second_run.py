@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +153,46 @@ def test_a_second_conductor_is_refused_and_the_first_is_named(project: Project) 
     assert status["run"]["conductor"] == {"pid": run.pid, "host": socket.gethostname()}
     project.open_gate("a")
     run.finish().expect(0)
+
+
+def test_of_two_started_at_once_one_runs(project: Project) -> None:
+    project.plan([project.task("a", gated=True)])
+    first, second = project.start_run(), project.start_run()
+    loser = wait_for(
+        lambda: next((run for run in (first, second) if run.process.poll() is not None), None), "a refusal"
+    )
+    loser.finish().expect(4)
+    project.open_gate("a")
+    (winner,) = {first, second} - {loser}
+    winner.finish().expect(0)
+    once_each(project, "a")
+
+
+def test_a_conductor_whose_bus_is_taken_away_stops(project: Project) -> None:
+    project.plan([project.task("a", gated=True), project.task("b", after=["a"])])
+    run = project.start_run("--json")
+    project.wait_started("a")
+    project.bus.rename(project.root / "taken")
+    project.open_gate("a")
+    finished = run.finish().expect(5)
+    assert finished.error["code"] in ("bus_gone", "bus_unsafe")
+    wait_for(lambda: not project.processes(), "the end of the worker")
+    assert project.starts() == ["a"]
+
+
+def test_the_next_task_starts_though_the_process_that_starts_workers_was_killed(project: Project) -> None:
+    project.plan([project.task("a", gated=True), project.task("b", after=["a"])])
+    run = project.start_run()
+    project.wait_started("a")
+    (warm,) = [pid for pid, line in project.processes().items() if parent(pid) == run.pid and "warm-process" in line]
+    kill(warm)
+    project.open_gate("a")
+    run.finish().expect(0)
+    once_each(project, "a", "b")
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
 
 def test_a_torn_last_line_is_cut_off_and_nothing_is_done_twice(project: Project) -> None:

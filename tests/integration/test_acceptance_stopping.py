@@ -71,6 +71,27 @@ def test_one_interrupt_does_not_wait_for_a_retry(project: Project) -> None:
     run.send(signal.SIGINT)
     run.finish().expect(130)
     assert project.starts() == ["a"]
+    counts = project.status()["counts"]
+    assert counts["ready"] + counts["pending"] == 1
+    assert project.recorded("RUN_ENDED")[-1]["payload"]["counts"] == counts
+
+
+def test_one_interrupt_with_nothing_left_but_blocked_tasks_exits_1(project: Project) -> None:
+    project.plan(
+        [
+            project.task("a", gated=True),
+            project.task("bad", "--exit", "1", retries=0),
+            project.task("below", after=["bad"]),
+        ]
+    )
+    run = project.start_run()
+    project.wait_started("a")
+    project.wait_recorded("TASK_BLOCKED", "below")
+    run.send(signal.SIGINT)
+    project.wait_recorded("CONTROL")
+    project.open_gate("a")
+    run.finish().expect(1)
+    assert project.status()["run"]["state"] == "failed"
 
 
 def test_two_interrupts_stop_the_workers_and_use_no_retry(project: Project) -> None:
