@@ -28,8 +28,11 @@ from conductor.cli.track import Track, resolve
 from conductor.core import conflicts, graph, limits
 from conductor.core.task import Plan, TaskSpec
 from conductor.errors import PlanError
+from conductor.plan.warnings import brief
 
 DEFAULT_WORKERS = 5
+SHOWN_WARNINGS = 5
+"""Warnings of one kind that the page spells out; `--json` has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ def _conflicts(facts: Facts) -> str:
 
 def _warnings(plan: Plan, *, colour: bool) -> str:
     lines = []
-    for warning in plan.warnings:
+    for warning in brief(plan.warnings, each=SHOWN_WARNINGS):
         place = one_line(plan.source) + (f":{warning.line}" if warning.line else "")
         word = paint("warning:", "yellow", colour=colour)
         lines.append(f"{word} {place}: {one_line(warning.message)} [{warning.code}]")

@@ -99,6 +99,8 @@ class PlanWarning:
     code: str
     message: str
     line: int = 0
+    more: int = 0
+    """Of a line that stands for others which were left out: how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from bus.wire import TaskId
@@ -11,13 +12,19 @@ from conductor.core.task import Group, Plan, TaskSpec
 from conductor.errors import PlanError
 from conductor.plan import fields
 from conductor.plan.errors import shown
+from conductor.plan.file_patterns import normalise
 from conductor.plan.near import did_you_mean, meant_key
+from conductor.plan.unknown_keys import warn_no_effect
 from conductor.plan.warnings import MAX_PER_CODE, Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
 GROUP_KEYS = (
     "id", "tasks", "max_workers", "timeout", "conflict_free", "shared_resources", "coordination_strategy", "note",
 )  # fmt: skip
+
+
+_STRATEGIES = (None, "none", "file_lock")
+"""Ways of sharing that overlapping `files` bring about by themselves, or that ask for nothing."""
 
 
 _MAX_PAIRS = MAX_PER_CODE + 1
@@ -72,6 +79,7 @@ class GroupReader:
             extra={str(key): as_json(value) for key, value in node.items() if key not in GROUP_KEYS},
         )
         self._check(group, node.line)
+        self._check_unheeded(group, node.line)
         return group
 
     def _unknown_keys(self, name: str, node: Map) -> None:
@@ -134,6 +142,21 @@ class GroupReader:
             self._warnings.add("group_levels", message, line)
         if group.conflict_free:
             self._shared_files(group, line)
+
+    def _check_unheeded(self, group: Group, line: int) -> None:
+        """Say what of the group nothing acts on."""
+        if group.timeout:
+            warn_no_effect("timeout of a group", "give the tasks a timeout", line, self._warnings)
+        if group.coordination_strategy not in _STRATEGIES:
+            what = f"coordination_strategy {shown(group.coordination_strategy or '')}"
+            warn_no_effect(what, "tasks that write the same file run one after the other", line, self._warnings)
+        if group.shared_resources:
+            used = Counter(
+                name for task in group.tasks for name in {*self._tasks[task].files, *self._tasks[task].resources}
+            )
+            if any(max(used[name], used[normalise(name)]) < 2 for name in group.shared_resources):
+                instead = "name what tasks share under the files or resources of each, and they run one after the other"
+                warn_no_effect("shared_resources of a group", instead, line, self._warnings)
 
     def _check_waits(self, groups: Sequence[Group], line: int) -> None:
         waiting = [

@@ -11,7 +11,7 @@ from conductor.plan.errors import shown
 from conductor.plan.fields import field_error
 from conductor.plan.near import meant_key
 from conductor.plan.tasks import read_agent, read_env
-from conductor.plan.unknown_keys import not_supported
+from conductor.plan.unknown_keys import not_supported, warn_no_effect
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Node, as_json
 
@@ -27,16 +27,17 @@ def read_defaults(node: Node, warnings: Warnings) -> dict[str, Any]:
             continue
         if reader is not None:
             found[str(key)] = reader(key, value)
+            not_supported(key, value, warnings)
             continue
         found[str(key)] = as_json(value)
-        if not not_supported(key, value, "defaults", warnings):
+        if not not_supported(key, value, warnings):
             meant = meant_key(key, tuple(DEFAULTS))
             hint = " Put it under limits." if key in LIMITS else f' Did you mean "{meant}"?' if meant else ""
             warnings.add("did_you_mean", f"defaults: {shown(key)} is not a default and has no effect.{hint}", key.line)
     return found
 
 
-def read_limits(node: Node) -> Limits:
+def read_limits(node: Node, warnings: Warnings) -> Limits:
     """Return the limits; an unknown one is an error, because it would not be kept."""
     if fields.is_null(node):
         return Limits()
@@ -49,6 +50,8 @@ def read_limits(node: Node) -> Limits:
             raise field_error("limits", f"{shown(key)} is not a limit", key, hint)
         if not (fields.is_null(value) or value == "none"):
             found[str(key)] = reader(key, value)
+            if key in _UNWATCHED and found[str(key)] is not None:
+                warn_no_effect(f"limits: {key}", _UNWATCHED[key], key.line, warnings)
     return Limits(**found)
 
 
@@ -90,5 +93,10 @@ LIMITS: dict[str, Callable[[str, Node], Any]] = {
     "run_timeout": _run_timeout,
     "budget_usd": fields.amount,
 }
+_UNWATCHED = {
+    "run_timeout": "the run goes on beyond it. Give the tasks a timeout, or end the run from outside (`timeout 8h …`)",
+    "budget_usd": "what a run costs is neither counted nor limited. Set a limit in the commands that cost something",
+}
+"""Limits that are read, and that nothing watches yet: what happens instead."""
 TASK_DEFAULTS = ("env", "changes", "effect", "type")
 """Defaults that no flag can override: they are written into the tasks when the plan is read."""

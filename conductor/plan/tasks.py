@@ -49,9 +49,11 @@ class TaskReader:
             if known is not None:
                 if not (isinstance(value, Text) and value.is_null and not self._names_null(key, value)):
                     values[known[0]] = known[1](self, key, value)
+                    if key in _READ_ONLY:
+                        not_supported(key, value, self._warnings)
             elif key not in _NAMES:
                 extra[str(key)] = as_json(value)
-                if not not_supported(key, value, f"task {task}", self._warnings):
+                if not not_supported(key, value, self._warnings):
                     unknown_task_key(key, value, node, self._known, self._warnings)
         name = node.get(_NAME)
         return TaskSpec(
@@ -203,6 +205,8 @@ def _integer(_: TaskReader, key: Text, node: Node) -> int:
 
 _Reader = Callable[[TaskReader, Text, Node], Any]
 _NAMES = frozenset(("id", "name"))
+_READ_ONLY = frozenset(("changes", "stale_after"))
+"""Keys that are read, and that nothing acts on yet."""
 _READERS: dict[str, tuple[str, _Reader]] = {
     "type": ("type", _loose_text),
     "files": ("files", TaskReader._patterns),

@@ -1,4 +1,8 @@
-"""Keys that nothing acts on: kept, unless leaving them unheeded would change what the user gets."""
+"""Keys that nothing acts on: kept, unless leaving them unheeded would change what the user gets.
+
+Some belong to features of later versions. They are read and checked, so that a plan need not change when the feature
+comes; that nothing acts on them is said, once for each key.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,17 @@ _ORDERING_FOR_SURE = frozenset(
 
 _REVERSED = frozenset(("blocks", "unblocks", "required_by", "before"))
 _NO_TASKS = frozenset(("none", "-", "n/a"))
-_NOT_YET: dict[str, tuple[str, ...]] = {
-    "retry_from": ("fresh",),
-    "merge": (),
-    "fallback": (),
+_NOT_YET: dict[str, tuple[tuple[str, ...], str]] = {
+    "stale_after": (("0", "none"), "a worker that falls silent is not ended; its timeout is what ends it"),
+    "changes": (("optional",), "a task that changes nothing counts as done; a verify command can look"),
+    "retry_from": (("fresh",), "an attempt finds the files as the one before left them"),
+    "merge": ((), "all tasks work in the project itself, so that nothing is merged"),
+    "fallback": ((), "a retry runs the same command"),
 }
-"""Keys of features that this version does not have, with the values that ask for nothing."""
+"""Keys of features that this version does not have: the values that ask for nothing, and what happens instead."""
 
 
-def not_supported(key: str, value: Node, owner: str, warnings: Warnings) -> bool:
+def not_supported(key: str, value: Node, warnings: Warnings) -> bool:
     """Whether the key belongs to a feature that this version lacks; warns, or raises where the run would be wrong."""
     if key == "approve":
         raise field_error(
@@ -46,13 +52,17 @@ def not_supported(key: str, value: Node, owner: str, warnings: Warnings) -> bool
         if isinstance(value, Text) and (value.is_null or value == "none"):
             return True
         raise field_error(key, "this version runs all tasks in the project itself", value, "Remove the key.")
-    harmless = _NOT_YET.get(key)
-    if harmless is None:
+    if key not in _NOT_YET:
         return False
-    asks = bool(value) and not is_null(value) and value not in harmless
-    if asks:
-        warnings.add("not_supported_yet", f"{owner}: {key} has no effect in this version", value.line)
+    harmless, instead = _NOT_YET[key]
+    if value and not is_null(value) and value not in harmless:
+        warn_no_effect(key, instead, value.line, warnings)
     return True
+
+
+def warn_no_effect(what: str, instead: str, line: int, warnings: Warnings) -> None:
+    """Say that nothing acts on what the plan asks for, and what happens instead."""
+    warnings.add("not_supported_yet", f"{what} has no effect in this version: {instead}", line)
 
 
 def refuse_agent_manual(value: Node) -> None:

@@ -46,7 +46,7 @@ def build_plan(root: Map, document: Document, source: str, warnings: Warnings) -
     tasks = _tasks(ids, prose, {key: defaults[key] for key in TASK_DEFAULTS if key in defaults}, warnings)
     refuse_cycle(tasks)
     groups = GroupReader(tasks, warnings).read(_value(dag, "parallel_groups"))
-    limits = read_limits(_value(dag, "limits"))
+    limits = read_limits(_value(dag, "limits"), warnings)
     project = _value(dag, "project")
     _warn_of_misplaced(dag, warnings)
     return Plan(

@@ -3,7 +3,7 @@
 Tasks
     tasks_ticked              boxes are ticked already; the tasks run all the same
     did_you_mean              an unknown key is close to a known one
-    not_supported_yet         a key whose feature this version does not have
+    not_supported_yet         something is asked for that this version does not do; what happens instead
     reverse_dependency        `blocks` and the like name tasks; only `depends_on` orders them
     duplicate_dependency      a dependency is named twice
     estimate_unknown          `estimated_duration` cannot be read
@@ -33,35 +33,75 @@ Track
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
 from conductor.core.task import PlanWarning
 
 MAX_PER_CODE = 20
-"""Warnings of one code that are written out; the rest is one line with a count."""
+"""Warnings of one code that are kept word for word; the rest is one line with a count."""
+
+_EACH = frozenset(("not_supported_yet",))
+"""Codes of which a short list shows every line: each speaks of something else."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A warning, and how often the same was to be said."""
+
+    code: str
+    message: str
+    line: int
+    times: int = 1
 
 
 class Warnings:
-    """Collects warnings in the order in which they are found."""
+    """Collects warnings in the order in which they are found. What would be said twice is said once, with a count."""
 
     def __init__(self) -> None:
-        self._found: list[PlanWarning] = []
-        self._counts: dict[str, int] = {}
+        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._of_code: dict[str, int] = {}
+        self._left_out: dict[str, int] = {}
 
     def add(self, code: str, message: str, line: int = 0) -> None:
-        """Note one oddity."""
-        count = self._counts.get(code, 0) + 1
-        self._counts[code] = count
-        if count <= MAX_PER_CODE:
-            self._found.append(PlanWarning(code, message, line))
+        """Note one oddity; `line` is where it was found first."""
+        known = self._kept.get((code, message))
+        if known is not None:
+            known.times += 1
+        elif self.full(code):
+            self._left_out[code] = self._left_out.get(code, 0) + 1
+        else:
+            self._of_code[code] = self._of_code.get(code, 0) + 1
+            self._kept[code, message] = _Kept(code, message, line)
 
     def full(self, code: str) -> bool:
         """Whether further warnings of this code would only be counted."""
-        return self._counts.get(code, 0) >= MAX_PER_CODE
+        return self._of_code.get(code, 0) >= MAX_PER_CODE
 
     def all(self) -> tuple[PlanWarning, ...]:
         """Return what was found, with one more line for each code that was cut off."""
-        rest = [
-            PlanWarning(code, f"and {count - MAX_PER_CODE:,} more of the kind {code}")
-            for code, count in self._counts.items()
-            if count > MAX_PER_CODE
+        kept = [
+            PlanWarning(one.code, one.message + (f" ({one.times:,} places)" if one.times > 1 else ""), one.line)
+            for one in self._kept.values()
         ]
-        return (*self._found, *rest)
+        rest = [
+            PlanWarning(code, f"and {count:,} more of the kind {code}", more=count)
+            for code, count in self._left_out.items()
+        ]
+        return (*kept, *rest)
+
+
+def brief(warnings: Iterable[PlanWarning], *, each: int = 1) -> list[PlanWarning]:
+    """Return the first `each` warnings of every code; the last of them says how many more there are."""
+    shown: dict[str, list[PlanWarning]] = {}
+    others: dict[str, int] = {}
+    for one in warnings:
+        of_code = shown.setdefault(one.code, [])
+        if one.more or (len(of_code) >= each and one.code not in _EACH):
+            others[one.code] = others.get(one.code, 0) + (one.more or 1)
+        else:
+            of_code.append(one)
+    for code, count in others.items():
+        last = shown[code][-1]
+        shown[code][-1] = replace(last, message=f"{last.message}; and {count:,} more like it")
+    return [one for of_code in shown.values() for one in of_code]

@@ -12,6 +12,7 @@ from conductor.core.instructions import LaunchWorker
 from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
 from conductor.plan import frozen
+from conductor.plan.warnings import brief
 from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
 from conductor.runtime.driver import Driver, Observer, Order, Ports
@@ -19,9 +20,6 @@ from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
-
-MAX_WARNINGS = 10
-"""Warnings of the plan that a run shows; `conductor plan` shows all."""
 
 STOP_MARGIN = 5.0
 """Seconds beyond the ladder's full length after which the conductor ends a tree itself."""
@@ -112,7 +110,9 @@ def _orders(start: Start, epoch: int) -> Callable[[LaunchWorker], Order]:
 
 
 def _warnings(start: Start) -> list[str]:
-    """The plan's warnings; past MAX_WARNINGS only their number."""
-    warnings = start.plan.warnings
-    shown = [f"{start.plan.source}{f':{one.line}' if one.line else ''}: {one.message} ({one.code})" for one in warnings]
-    return shown if len(shown) <= MAX_WARNINGS else [*shown[:MAX_WARNINGS], f"and {len(shown) - MAX_WARNINGS} more"]
+    """The plan's warnings, a line for each kind; `conductor plan` says more."""
+    source = start.plan.source
+    return [
+        f"{source}{f':{one.line}' if one.line else ''}: {one.message} ({one.code})"
+        for one in brief(start.plan.warnings)
+    ]

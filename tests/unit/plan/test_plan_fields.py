@@ -51,7 +51,7 @@ def test_a_full_task(load_nodes: LoadNodes, codes: Codes) -> None:
     assert (task.timeout, task.stale_after, task.retries, task.leftovers) == (1800.0, 90.0, 2, "keep")
     assert task.env == {"A": "b", "EMPTY": "", "N": "007"}
     assert task.extra == {"retry_from": "fresh"}
-    assert codes(plan) == []
+    assert codes(plan) == ["not_supported_yet"] * 2  # changes and stale_after
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,39 @@ def test_what_would_be_dangerous_to_ignore_is_refused(refused: Refused, field: s
 
 
 @pytest.mark.parametrize("field", ["retry_from: salvage", "merge: retry", "fallback: [codex]"])
-def test_keys_of_features_to_come_are_a_warning(load_nodes: LoadNodes, codes: Codes, field: str) -> None:
-    plan = load_nodes(f"- id: a\n  {field}\n")
+def test_keys_of_features_to_come_are_kept(load_nodes: LoadNodes, field: str) -> None:
+    assert field.partition(":")[0] in load_nodes(f"- id: a\n  {field}\n").tasks[0].extra
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["retry_from: salvage", "merge: retry", "fallback: [codex]", "changes: required", "stale_after: 5m"],
+)
+def test_what_nothing_acts_on_yet_is_one_warning(load_nodes: LoadNodes, codes: Codes, field: str) -> None:
+    plan = load_nodes(f"- id: a\n  {field}\n- id: b\n  {field}\n", f"defaults: {{{field}}}")
     assert codes(plan) == ["not_supported_yet"]
-    assert field.partition(":")[0] in plan.tasks[0].extra
+    assert f"{field.partition(':')[0]} has no effect in this version: " in plan.warnings[0].message
+    assert plan.warnings[0].message.endswith("(3 places)")
 
 
-@pytest.mark.parametrize("field", ["isolation: none", "isolation:", "fallback: []", "merge:"])
-def test_keys_of_features_to_come_that_ask_for_nothing(load_nodes: LoadNodes, codes: Codes, field: str) -> None:
+@pytest.mark.parametrize("limit", ["run_timeout: 8h", "budget_usd: 20", "budget_usd: 0"])
+def test_limits_of_time_and_money_that_nothing_watches_yet_are_said(
+    load_nodes: LoadNodes, codes: Codes, limit: str
+) -> None:
+    plan = load_nodes("- id: a", f"limits: {{{limit}}}")
+    assert codes(plan) == ["not_supported_yet"]
+    assert plan.warnings[0].message.startswith(f"limits: {limit.partition(':')[0]} has no effect")
+    assert plan.warnings[0].line == 7
+    assert codes(load_nodes("- id: a", f"limits: {{{limit.partition(':')[0]}: none}}")) == []
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["isolation: none", "isolation:", "fallback: []", "merge:", "changes: optional", "stale_after: none",
+     "effect: external", "verify: [make]", "outputs: [a]", "leftovers: keep", "env: {A: b}", "reads: [a]",
+     "resources: [db]"],
+)  # fmt: skip
+def test_keys_that_ask_for_nothing_or_are_acted_on(load_nodes: LoadNodes, codes: Codes, field: str) -> None:
     assert codes(load_nodes(f"- id: a\n  {field}\n")) == []
 
 
