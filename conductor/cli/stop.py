@@ -109,7 +109,7 @@ def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
     from conductor.runtime.session import Session
     from conductor.runtime.start import Request
 
-    with Session(Request(track.dir, track.bus, Flags())) as session:
+    with Session(Request(track.dir, track.bus, Flags(), to_stop=True)) as session:
         if session.start.goes_on:
             session.run(Silent(), then=[ControlReceived(verb, f"operator:{_user()}")])
     return Outcome(

@@ -175,8 +175,7 @@ class Driver:
                     self._ports.observer.trouble(f"paused: {error.message}; workers go on, trying again every second")
                     said = True
                 self._ports.signals.check_leave()
-                select.select([self._ports.signals.wake_fd], [], [], BLOCKED_RETRY)
-                self._ports.signals.clear()
+                self._wait(BLOCKED_RETRY)
             else:
                 if said:
                     self._ports.observer.trouble("resumed: the journal can be written again")
@@ -222,8 +221,12 @@ class Driver:
             waits.append(tick)
         deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now))
         waits += [deadline - now for deadline in deadlines if deadline is not None]
+        self._wait(max(0.0, min(waits)), *ports.launcher.wake_fds())
+
+    def _wait(self, seconds: float, *fds: int) -> None:
+        """Wait until a signal or a watch wakes us, one of `fds` is readable, or time is up."""
         poll = select.poll()
-        for fd in (ports.signals.wake_fd, *ports.launcher.wake_fds()):
+        for fd in (self._ports.signals.wake_fd, *fds):
             poll.register(fd, select.POLLIN)
-        poll.poll(max(0.0, min(waits)) * 1000)
-        ports.signals.clear()
+        poll.poll(seconds * 1000)
+        self._ports.signals.clear()

@@ -41,6 +41,8 @@ class Request:
     bus: Path
     flags: Flags
     project: str | None = None
+    to_stop: bool = False
+    """Whether a run is taken over only to end it: then nothing will be launched, and no worker is needed."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
@@ -76,7 +78,8 @@ def _resume(request: Request, replayed: Replayed, started: RunStarted) -> Start:
     options = override_options(replayed.options or started.options, request.flags)
     first = RunResumed(started.run, options, replayed.last_seq)
     start = _start(request, first, plan, project, options, config, _edited(request, started))
-    check_workers(plan, options, _unfinished(plan, options, replayed), start.places)
+    if not request.to_stop:
+        check_workers(plan, options, _unfinished(plan, options, replayed), start.places)
     return start
 
 

@@ -37,7 +37,7 @@ class Track:
 
     def request(self, *, project: str | None = None, **flags: Any) -> Request:
         environ = {"HOME": str(self.folder.parent / "home"), "PATH": "/bin"}
-        return Request(self.folder, self.folder / ".message-bus", Flags(**flags), project, environ)
+        return Request(self.folder, self.folder / ".message-bus", Flags(**flags), project, environ=environ)
 
 
 @pytest.fixture
