@@ -28,7 +28,7 @@ def main() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     task = os.environ["CONDUCTOR_TASK_ID"]
     note(options.log, "start", task)
-    code = options.exit
+    code = int(options.exit)
     if int(os.environ["CONDUCTOR_ATTEMPT_NUMBER"]) <= options.fail_first:
         code = 1
     if options.gates:

@@ -14,8 +14,9 @@ from tests.integration.tools import REPO, Finished, Project
 def example(project: Project, request: pytest.FixtureRequest) -> Path:
     """A copy of an example without what runs left in it."""
     unwanted = shutil.ignore_patterns("out", ".message-bus", "settings.ini")
-    copy = project.dir / request.param
-    shutil.copytree(REPO / "examples" / request.param, copy, ignore=unwanted)
+    name = str(request.param)
+    copy = project.dir / name
+    shutil.copytree(REPO / "examples" / name, copy, ignore=unwanted)
     project.track, project.bus = copy, copy / ".message-bus"
     return copy
 

@@ -30,7 +30,7 @@ def pids(project: Project) -> list[int]:
 
 
 def wait_spread(project: Project) -> list[int]:
-    return wait_for(lambda: len(pids(project)) == 4 and pids(project), "four processes")  # type: ignore[return-value]
+    return wait_for(lambda: len(pids(project)) == 4 and pids(project), "four processes")
 
 
 def test_a_command_that_hides_is_gone_after_its_time_limit(project: Project, escapee: Node) -> None:

@@ -14,8 +14,9 @@ import threading
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 REPO = Path(__file__).resolve().parents[2]
 START = REPO / "conductor_bus_start.py"
@@ -27,7 +28,7 @@ T = TypeVar("T")
 Node = dict[str, Any]
 
 
-def wait_for(condition: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
+def wait_for(condition: Callable[[], T | None | Literal[False]], what: str, patience: float = PATIENCE) -> T:
     """Poll until `condition()` is true and return what it gave; fail, saying `what` was waited for."""
     pause = threading.Event()
     for _ in range(int(patience / 0.02)):
@@ -257,7 +258,10 @@ class Project:
     def wait_started(self, *tasks: str, times: int = 1) -> None:
         """Wait until recording workers of these tasks have started."""
         for task in tasks:
-            wait_for(lambda task=task: self.starts().count(task) >= times, f"the start of {task}")
+            wait_for(partial(self._started, task, times), f"the start of {task}")
+
+    def _started(self, task: str, times: int) -> bool:
+        return self.starts().count(task) >= times
 
     def wait_recorded(self, type: str, task: str | None = None, times: int = 1) -> dict[str, Any]:
         """Wait for the journal to hold `times` records of a type; return the last."""
