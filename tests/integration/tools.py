@@ -28,7 +28,7 @@ T = TypeVar("T")
 Node = dict[str, Any]
 
 
-def wait_for(condition: Callable[[], T | None | Literal[False]], what: str, patience: float = PATIENCE) -> T:
+def wait_for(condition: Callable[[], T | Literal[False] | None], what: str, patience: float = PATIENCE) -> T:
     """Poll until `condition()` is true and return what it gave; fail, saying `what` was waited for."""
     pause = threading.Event()
     for _ in range(int(patience / 0.02)):
