@@ -6,6 +6,7 @@ watches (ENOSPC, EMFILE), without watchdog, or after the directory was replaced,
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,8 @@ class Watch:
             from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEventHandler
             from watchdog.observers import Observer
 
+            # An observer that is stopped while it starts logs an error; it is none, and nobody listens here.
+            logging.getLogger("watchdog").addHandler(logging.NullHandler())
             wake = self._wake
 
             class Handler(FileSystemEventHandler):

@@ -91,7 +91,10 @@ def post(type: str, payload: str) -> int:
         raise click.UsageError(f"a type is made of capital letters, digits and _, not {type!r}")
     if type in RESERVED:
         raise click.UsageError(f"{type} has a meaning of its own and cannot be posted")
-    return hand_in(type, _json_object(payload))
+    body = _json_object(payload)
+    if type == "NOTE" and not isinstance(body.get("text"), str):
+        raise click.UsageError('a NOTE says something: \'{"text": "…"}\'')
+    return hand_in(type, body)
 
 
 @bus.command()

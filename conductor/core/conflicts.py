@@ -6,8 +6,10 @@ a tree of path segments and remembered. Two tasks conflict if they claim overlap
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from bus.wire import TaskId
 from conductor.core import graph, patterns
@@ -15,7 +17,10 @@ from conductor.core.patterns import Segments
 from conductor.core.task import Plan, TaskSpec
 
 MAX_PAIRS = 10_000
-"""Pairs that `pairs` lists at most: enough for every reader; a plan of one shared file has millions."""
+"""Pairs that are listed at most: enough for every reader; a plan of one shared file has millions."""
+
+MAX_COMPARED = 1_000_000
+"""Patterns that a listing compares at most: some seconds. Thousands of patterns in one folder need a look at each."""
 
 _BLOCK = 4096
 """Tasks whose ancestry is followed in one walk over the graph, as bits of one integer."""
@@ -50,6 +55,8 @@ class Keys:
         self._segments: list[Segments | None] = []
         self._ids: dict[Segments | str, int] = {}
         self._neighbours: dict[int, tuple[int, ...]] = {}
+        self.compared = 0
+        """Patterns that were compared so far."""
         self.claims: list[tuple[Claim, ...]] = [self._claims_of(task, files) for task in plan.tasks]
         """The claims of each task, by place in the plan."""
 
@@ -62,8 +69,9 @@ class Keys:
         found = self._neighbours.get(key)
         if found is None:
             segments = self._segments[key]
-            near = [key] if segments is None else [other for other in self._near(segments) if self._meet(key, other)]
-            found = self._neighbours[key] = tuple(sorted(near))
+            near = [key] if segments is None else list(self._near(segments))
+            self.compared += len(near)
+            found = self._neighbours[key] = tuple(sorted(other for other in near if self._meet(key, other)))
         return found
 
     def shared(self, a: int, b: int) -> tuple[str, str] | None:
@@ -119,7 +127,7 @@ class Keys:
 
     def _meet(self, a: int, b: int) -> bool:
         left, right = self._segments[a], self._segments[b]
-        return left is not None and right is not None and patterns.overlap(left, right)
+        return a == b or (left is not None and right is not None and patterns.overlap(left, right))
 
     def _near(self, segments: Segments) -> Iterator[int]:
         """Yield the keys that may overlap: those on the literal way down, and all below its end."""
@@ -141,35 +149,51 @@ def _at(node: _Node) -> Iterator[int]:
     yield from node.wild
 
 
-def pairs(plan: Plan, limit: int = MAX_PAIRS) -> list[tuple[TaskId, TaskId, str]]:
-    """Return (task, task, file or resource) for the tasks that conflict and that `depends_on` leaves unordered.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Pairs of tasks in conflict that `depends_on` leaves unordered: (task, task, file or resource), in plan order."""
 
-    In plan order, each pair once with its first key; no more than `limit`.
+    pairs: list[tuple[TaskId, TaskId, str]]
+    complete: bool
+    """Whether these are all; a listing is cut short where there are too many, or too much had to be compared."""
+
+
+def pairs(plan: Plan, limit: int = MAX_PAIRS) -> list[tuple[TaskId, TaskId, str]]:
+    """Return the conflicts of a plan, each pair once with its first key; no more than `limit`. See `listing`."""
+    return listing(plan, limit).pairs
+
+
+def listing(plan: Plan, limit: int = MAX_PAIRS) -> Listing:
+    """List the conflicts of a plan, at most `limit`, in bounded time: what is cut short is a list for people.
+
+    The scheduler does not use it: it keeps all tasks in conflict apart.
     """
     keys = Keys(plan)
-    holders: dict[int, list[tuple[int, bool]]] = {}
-    for index, claims in enumerate(keys.claims):
-        for key, exclusive in claims:
-            holders.setdefault(key, []).append((index, exclusive))
-    suspects = [index for index, claims in enumerate(keys.claims) if _may_conflict(keys, holders, claims)]
+    suspects, complete = _suspects(keys)
     found: list[tuple[int, int]] = []
     order = graph.build(plan.tasks)
     for start in range(0, len(suspects), _BLOCK):
         block = suspects[start : start + _BLOCK]
-        for pair in _unordered(keys, block, suspects, _related(order, block)):
-            if len(found) == limit:
-                break
-            found.append(pair)
+        found += islice(_unordered(keys, block, suspects, _related(order, block)), limit + 1 - len(found))
+        if len(found) > limit:
+            break
     tasks = plan.tasks
-    named = ((a, b, keys.shared(a, b)) for a, b in sorted(found))
-    return [(tasks[a].id, tasks[b].id, on[1]) for a, b, on in named if on is not None]
-
-
-def _may_conflict(keys: Keys, holders: dict[int, list[tuple[int, bool]]], claims: tuple[Claim, ...]) -> bool:
-    return any(
-        sum(len(holders[other]) for other in keys.neighbours(key)) > 1  # somebody besides the task itself
-        for key, _ in claims
+    named = ((a, b, keys.shared(a, b)) for a, b in sorted(found[:limit]))
+    return Listing(
+        [(tasks[a].id, tasks[b].id, on[1]) for a, b, on in named if on is not None], complete and len(found) <= limit
     )
+
+
+def _suspects(keys: Keys) -> tuple[list[int], bool]:
+    """Return the tasks that share a key with another one, and whether all were looked at."""
+    holders = Counter(key for claims in keys.claims for key, _ in claims)
+    suspects: list[int] = []
+    for index, claims in enumerate(keys.claims):
+        if keys.compared > MAX_COMPARED:
+            return suspects, False
+        if any(sum(holders[other] for other in keys.neighbours(key)) > 1 for key, _ in claims):
+            suspects.append(index)
+    return suspects, True
 
 
 def _related(order: graph.Graph, block: list[int]) -> list[int]:

@@ -26,7 +26,7 @@ from conductor.core.events import (
 from conductor.core.state import Run, State, Task
 from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Pending, Ready, Skipped
 from conductor.core.transitions import Phase
-from conductor.core.words import counts
+from conductor.core.words import WORD_OF, counts
 
 NOT_NAMED = "not named by --only"
 
@@ -140,12 +140,20 @@ def _end(state: State, agenda: Agenda, run: Run) -> Decision | None:
         return None
     if task := agenda.leftover():
         if run.phase is Phase.DRAINING and not run.gave_up:
-            return RunEnded("stopped", STOPPED, counts(state))
+            return RunEnded("stopped", STOPPED, _last_counts(state))
         return TaskSkipped(task.id, task.id, run.gave_up or _skipped_dependency(state, task))
     done = state.tally[Done] + sum(
         1 for task in state.order if isinstance(task.status, Skipped) and task.status.reason == NOT_NAMED
     )
-    return RunEnded("done" if done == len(state.order) else "failed", run.gave_up, counts(state))
+    return RunEnded("done" if done == len(state.order) else "failed", run.gave_up, _last_counts(state))
+
+
+def _last_counts(state: State) -> dict[str, int]:
+    """Count the tasks as they are once the round has ended: what was in back-off is ready again."""
+    found = counts(state)
+    found[WORD_OF[Backoff]] -= state.tally[Backoff]
+    found[WORD_OF[Ready]] += state.tally[Backoff]
+    return found
 
 
 def _skipped_dependency(state: State, task: Task) -> str:

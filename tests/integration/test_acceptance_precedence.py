@@ -143,8 +143,12 @@ def test_a_group_caps_its_own_workers(project: Project) -> None:
 
 
 def test_the_limit_of_workers_in_the_plan(project: Project) -> None:
-    project.plan([project.task(f"t{number}", "--linger", "0.03") for number in range(5)], limits={"max_workers": 2})
-    project.run("--durability", "process").expect(0)
+    names = [f"t{number}" for number in range(5)]
+    project.plan([project.task(name, gated=True) for name in names], limits={"max_workers": 2})
+    run = project.start_run("--durability", "process")
+    project.wait_started("t0", "t1")
+    project.open_gate(*names)
+    run.finish().expect(0)
     assert most_at_once(project) == 2
 
 
