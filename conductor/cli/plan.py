@@ -26,11 +26,15 @@ from conductor.cli.output import (
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
 from conductor.cli.track import Track, resolve
 from conductor.core import conflicts, graph, limits
-from conductor.core.task import Plan, TaskSpec
+from conductor.core.task import Plan, PlanWarning, TaskSpec
 from conductor.errors import PlanError
 from conductor.plan.warnings import brief
 
 DEFAULT_WORKERS = 5
+MAX_ROWS = 1000
+"""Tasks that the page lists; `--json` lists all."""
+MAX_PATH = 30
+"""Tasks at either end of a critical path that the page names."""
 SHOWN_WARNINGS = 5
 """Warnings of one kind that the page spells out; `--json` has more."""
 
@@ -43,6 +47,8 @@ class Facts:
     waves: list[list[TaskId]]
     critical_path: list[TaskId]
     conflicts: Pairs
+    all_conflicts: bool
+    """Whether `conflicts` are all; False where the listing was cut short."""
     times: dict[TaskId, float]
     """Expected seconds of each task, unknown ones filled in."""
 
@@ -79,7 +85,10 @@ def study(plan: Plan) -> Facts:
         raise PlanError(
             code, message + more, path=plan.source, line=line or None, hint="raise the limit or split the plan"
         )
-    return Facts(plan, graph.levels(plan), graph.critical_path(plan), conflicts.pairs(plan), graph.durations(plan))
+    found = conflicts.listing(plan)
+    return Facts(
+        plan, graph.levels(plan), graph.critical_path(plan), found.pairs, found.complete, graph.durations(plan)
+    )
 
 
 def as_data(facts: Facts) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def as_data(facts: Facts) -> dict[str, Any]:
         "waves": facts.waves,
         "critical_path": facts.critical_path,
         "conflicts": [{"tasks": [a, b], "on": on} for a, b, on in facts.conflicts],
-        "warnings": [{"code": w.code, "message": w.message, "line": w.line or None} for w in plan.warnings],
+        "warnings": [{"code": w.code, "message": w.message, "line": w.line or None} for w in _warnings_of(facts)],
         "limits": asdict(plan.limits),
         "groups": [asdict(group) for group in plan.groups],
         "durations": _durations(facts),
@@ -126,11 +135,15 @@ def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
             _few(task.depends_on) or "-",
             task.name,
         ]
-        for task in plan.tasks
+        for task in plan.tasks[:MAX_ROWS]
     ]
+    left_out = len(plan.tasks) - MAX_ROWS
     width = terminal_width() if is_terminal(sys.stdout) else None
-    blocks = [_headline(facts), table(rows, styles=["bold"], width=width, colour=colour), _closing(facts)]
-    blocks += [text for text in (_conflicts(facts), _warnings(plan, colour=colour)) if text]
+    page = table(rows, styles=["bold"], width=width, colour=colour)
+    if left_out > 0:
+        page += f"\n… and {plural(left_out, 'more task')}; --json lists all"
+    blocks = [_headline(facts), page, _closing(facts)]
+    blocks += [text for text in (_conflicts(facts), _warnings(facts, colour=colour)) if text]
     return "\n\n".join([*blocks, f"Run it: {track.command('run')}"])
 
 
@@ -146,7 +159,10 @@ def _headline(facts: Facts) -> str:
 
 def _closing(facts: Facts) -> str:
     times = _durations(facts)
-    path = " → ".join(one_line(task) for task in facts.critical_path)
+    names = [one_line(task) for task in facts.critical_path]
+    if len(names) > 2 * MAX_PATH:
+        names[MAX_PATH:-MAX_PATH] = [f"… {len(names) - 2 * MAX_PATH} more …"]
+    path = " → ".join(names)
     guess = _guessed(facts)
     return (
         f"* critical path, {duration(times['critical_path'])}: {path}\n"
@@ -173,9 +189,22 @@ def _conflicts(facts: Facts) -> str:
     return "\n".join(["Not run side by side, because of what both use:", *lines])
 
 
-def _warnings(plan: Plan, *, colour: bool) -> str:
+def _warnings_of(facts: Facts) -> list[PlanWarning]:
+    """Return the plan's warnings, and one where the conflicts are not all listed."""
+    warnings = list(facts.plan.warnings)
+    if not facts.all_conflicts:
+        message = (
+            f"{plural(len(facts.conflicts), 'conflict')} listed, there may be more; "
+            "a run keeps all tasks apart that write the same file"
+        )
+        warnings.append(PlanWarning("conflicts_cut_off", message))
+    return warnings
+
+
+def _warnings(facts: Facts, *, colour: bool) -> str:
+    plan = facts.plan
     lines = []
-    for warning in brief(plan.warnings, each=SHOWN_WARNINGS):
+    for warning in brief(_warnings_of(facts), each=SHOWN_WARNINGS):
         place = one_line(plan.source) + (f":{warning.line}" if warning.line else "")
         word = paint("warning:", "yellow", colour=colour)
         lines.append(f"{word} {place}: {one_line(warning.message)} [{warning.code}]")

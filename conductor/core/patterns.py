@@ -7,12 +7,14 @@ could have run side by side then run one after the other, which costs time and l
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 Segments = tuple[str, ...]
 
 DEEP = "**"
 _WILD = frozenset("*?[{")
+_NOT_LITERAL = re.compile(r"[*?\[\]{}]")
 
 _Token = frozenset[str] | None
 """The characters that one place of a segment allows; None allows any."""
@@ -41,6 +43,8 @@ def is_wild(segment: str) -> bool:
 
 def overlap(a: Segments, b: Segments) -> bool:
     """Tell whether some path is covered by both patterns."""
+    if DEEP not in a and DEEP not in b:
+        return all(map(_may_be_equal, a, b))  # a pattern covers what lies under it
     reached = {(0, 0)}
     todo = [(0, 0)]
     while todo:
@@ -51,7 +55,7 @@ def overlap(a: Segments, b: Segments) -> bool:
             continue
         if a[i] == DEEP or b[j] == DEEP:
             following = [(i + 1, j), (i, j + 1)]
-        elif a[i] == b[j] or (_may_be_equal(a[i], b[j])):
+        elif _may_be_equal(a[i], b[j]):
             following = [(i + 1, j + 1)]
         else:
             following = []
@@ -77,11 +81,31 @@ def _looks_like_folder(pattern: Segments) -> bool:
     return not pattern or "." not in pattern[-1].lstrip(".")
 
 
-@lru_cache(maxsize=4096)
 def _may_be_equal(a: str, b: str) -> bool:
     """Tell whether one name fits both segments."""
+    if a == b:
+        return True
     if not is_wild(a) and not is_wild(b):
-        return a == b
+        return False
+    (begin, end), (other_begin, other_end) = _literal_ends(a), _literal_ends(b)
+    return (
+        (begin.startswith(other_begin) or other_begin.startswith(begin))
+        and (end.endswith(other_end) or other_end.endswith(end))
+        and _fit_one_name(a, b)
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _literal_ends(segment: str) -> tuple[str, str]:
+    """Return what every name that fits the segment begins and ends with, as far as is seen at a glance."""
+    if not is_wild(segment):
+        return segment, segment
+    parts = _NOT_LITERAL.split(segment)
+    return parts[0], parts[-1]
+
+
+@lru_cache(maxsize=4096)
+def _fit_one_name(a: str, b: str) -> bool:
     left, right = _tokens(a), _tokens(b)
     reached = {(0, 0)}
     todo = [(0, 0)]

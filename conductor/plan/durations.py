@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MAX_SECONDS = 366 * 86400.0
 """Longest duration that is believed: a year."""
@@ -55,6 +56,7 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+@lru_cache(maxsize=1024)  # a plan says the same few lengths over and over
 def parse_estimate(text: str) -> float | None:
     """Return the seconds of an `estimated_duration`, a bare number being minutes; None where it cannot be read."""
     wanted = text.strip()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bus.wire import TaskId
-from conductor.core.conflicts import pairs
+from conductor.core.conflicts import listing
 from conductor.core.graph import levels
 from conductor.core.task import Group, Plan, TaskSpec
 from conductor.errors import PlanError
@@ -15,7 +15,7 @@ from conductor.plan.errors import shown
 from conductor.plan.file_patterns import normalise
 from conductor.plan.near import did_you_mean, meant_key
 from conductor.plan.unknown_keys import warn_no_effect
-from conductor.plan.warnings import MAX_PER_CODE, Warnings
+from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
 GROUP_KEYS = (
@@ -27,8 +27,11 @@ _STRATEGIES = (None, "none", "file_lock")
 """Ways of sharing that overlapping `files` bring about by themselves, or that ask for nothing."""
 
 
-_MAX_PAIRS = MAX_PER_CODE + 1
-"""Pairs looked for in each group: more than are shown would only be counted."""
+_SHOWN_PAIRS = 10
+"""Pairs of a group that are named; the others are counted."""
+
+_MAX_PAIRS = 1000
+"""Pairs looked for in each group."""
 
 
 _MAX_COMPARED = 2000
@@ -40,7 +43,7 @@ class GroupReader:
 
     def __init__(self, tasks: Sequence[TaskSpec], warnings: Warnings) -> None:
         self._tasks = {task.id: task for task in tasks}
-        self._levels = {task: level for level, wave in enumerate(levels(Plan(tuple(tasks)))) for task in wave}
+        self._levels: dict[TaskId, int] = {}
         self._warnings = warnings
         self._ids: set[str] = set()
         self._member_of: dict[TaskId, str] = {}
@@ -49,6 +52,8 @@ class GroupReader:
         """Return the groups; raises PlanError `plan_field` for what is no group at all, or a cap that is no number."""
         if fields.is_null(node):
             return ()
+        waves = levels(Plan(tuple(self._tasks.values())))
+        self._levels = {task: level for level, wave in enumerate(waves) for task in wave}
         hint = "Write a list of groups, each with id and tasks."
         groups = tuple(
             self._group(fields.mapping("parallel_groups", item), number)
@@ -172,9 +177,18 @@ class GroupReader:
             self._warnings.add("group_waits", message, line)
 
     def _shared_files(self, group: Group, line: int) -> None:
+        if len(group.tasks) < 2:
+            return
         members = Plan(tuple(self._tasks[task] for task in group.tasks[:_MAX_COMPARED]))
-        for one, other, pattern in pairs(members, _MAX_PAIRS):
+        most = 1 if self._warnings.full("group_shared_files") else _MAX_PAIRS  # one is enough to count the group
+        found = listing(members, most)
+        for one, other, pattern in found.pairs[:_SHOWN_PAIRS]:
             message = f"group {group.id} says conflict_free, but {one} and {other} share {pattern}"
+            self._warnings.add("group_shared_files", message, line)
+        more = len(found.pairs) - _SHOWN_PAIRS
+        if more > 0:
+            least = "" if found.complete and len(members.tasks) == len(group.tasks) else "at least "
+            message = f"group {group.id} says conflict_free, but {least}{more:,} more pairs share a file"
             self._warnings.add("group_shared_files", message, line)
 
 

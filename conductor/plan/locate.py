@@ -98,7 +98,7 @@ def _fenced(lines: list[str], at: int) -> Block | None:
     words = info.split()
     language = words[0].strip("{}.").lower() if words else ""
     end = at + 1
-    while end < len(lines) and not _closes(lines[end], marks, len(indent)):
+    while end < len(lines) and not (marks in lines[end] and _closes(lines[end], marks, len(indent))):
         end += 1
     return Block(at, min(end + 1, len(lines)), language, (at + 1, end), len(indent))
 

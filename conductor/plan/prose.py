@@ -154,7 +154,9 @@ class _Walls:
         self._lines = lines
         self._headings = [item for item in items if item.heading]
         self._next_heading = 0
-        self._inside = {number for block in blocks for number in range(block.first + 1, block.end)}
+        self._inside = bytearray(len(lines))  # 1 for lines inside a block
+        for block in blocks:
+            self._inside[block.first + 1 : block.end] = b"\1" * (block.end - block.first - 1)
         self._dag = range(dag.first, dag.end) if dag is not None else range(0)
 
     def end(self, item: Item, following: int) -> int:
@@ -180,7 +182,7 @@ class _Walls:
         while number < following:
             line = self._lines[number]
             content = line.lstrip()
-            inside = number in self._inside
+            inside = self._inside[number]
             if content and not inside and len(line) - len(content) <= item.level:
                 break
             number += 1

@@ -47,7 +47,8 @@ class TaskReader:
         for key, value in node.items():
             known = _READERS.get(key)
             if known is not None:
-                if not (isinstance(value, Text) and value.is_null and not self._names_null(key, value)):
+                is_null = isinstance(value, Text) and value.plain and value.is_null
+                if not is_null or self._names_null(key, value):
                     values[known[0]] = known[1](self, key, value)
                     if key in _READ_ONLY:
                         not_supported(key, value, self._warnings)
@@ -73,7 +74,7 @@ class TaskReader:
         else:
             self._warnings.add(code, f"task {self._task}: {message}", at.line)
 
-    def _names_null(self, key: Text, value: Text) -> bool:
+    def _names_null(self, key: Text, value: Node) -> bool:
         """Whether a null is meant as the id of a task that is called so."""
         return key == "depends_on" and TaskId(str(value)) in self._known
 

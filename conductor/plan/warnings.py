@@ -26,6 +26,9 @@ Groups
     group_shared_files        `conflict_free: true`, and members write the same file
     group_field               a value of a group that cannot be read
 
+Conflicts
+    conflicts_cut_off         only of `conductor plan`: not all conflicts are listed
+
 Track
     plan_md_missing           the DAG stands in its own file and there is no plan.md
     metadata_invalid          metadata.json cannot be read; nothing is needed from it

@@ -133,11 +133,18 @@ class _Builder:
         key: Text | None = None
         outer: list[tuple[Seq | Map, Text | None]] = []
         node: Node
+        scalar, first_line, first_column = yaml.ScalarEvent, self._first_line, self._first_column
         while True:
             event = next_event()
             kind = event.__class__
-            if kind is yaml.ScalarEvent:
-                node = self._text(event)
+            if kind is scalar:
+                node = Text(event.value)
+                mark = event.start_mark
+                node.line = mark.line + first_line
+                node.column = mark.column + first_column
+                node.plain = not event.style
+                if event.tag is not None or event.anchor is not None or event.style == '"':
+                    self._check_text(node, event)
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 parent, key = outer.pop()
                 continue
@@ -161,18 +168,12 @@ class _Builder:
                 outer.append((parent, key))
                 parent, key = node, None
 
-    def _text(self, event: Any) -> Text:
-        text = Text(event.value)
-        mark = event.start_mark
-        text.line = mark.line + self._first_line
-        text.column = mark.column + self._first_column
-        text.plain = not event.style
+    def _check_text(self, text: Text, event: Any) -> None:
         if event.tag is not None or event.anchor is not None:
             self._refuse_tag_and_anchor(event)
-        if event.style == '"' and _UNUSABLE.search(text):
+        if _UNUSABLE.search(text):
             hint = "Take the escape (such as \\0 or \\ud800) out."
             raise plan_error("plan_yaml", "text must not contain NUL or half a character", text, hint=hint)
-        return text
 
     def _collection(self, node: _C, event: Any, depth: int) -> _C:
         if event.tag is not None or event.anchor is not None:

@@ -127,3 +127,26 @@ def test_missing_folder_and_empty_plan_are_one_message(
     assert captured.out == ""
     assert captured.err.count("error: ") == 1
     assert "hint: " in captured.err
+
+
+def test_the_page_of_a_large_plan_is_bounded_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = "".join(
+        f"    - {{id: t{n}, files: [a.py], depends_on: [{f't{n - 1}' if n % 2 else ''}]}}\n" for n in range(1200)
+    )
+    (tmp_path / "plan.md").write_text(f"```yaml\ndag:\n  nodes:\n{nodes}```\n")
+    assert run_command_line(["plan", str(tmp_path)]) == 0
+    page = capsys.readouterr().out
+    assert len(page.splitlines()) < 1050
+    assert "… and 200 more tasks; --json lists all" in page
+    assert "there may be more; a run keeps all tasks apart that write the same file [conflicts_cut_off]" in page
+    assert run_command_line(["plan", str(tmp_path), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (len(data["tasks"]), len(data["conflicts"])) == (1200, 10_000)
+    assert [warning["code"] for warning in data["warnings"]] == ["conflicts_cut_off"]
+
+
+def test_a_long_critical_path_is_shown_by_its_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = "".join(f"    - {{id: t{n}, depends_on: [{f't{n - 1}' if n else ''}]}}\n" for n in range(100))
+    (tmp_path / "plan.md").write_text(f"```yaml\ndag:\n  nodes:\n{nodes}```\n")
+    assert run_command_line(["plan", str(tmp_path)]) == 0
+    assert "→ t29 → … 40 more … → t70 →" in capsys.readouterr().out

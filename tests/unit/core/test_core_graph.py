@@ -99,8 +99,18 @@ def test_pairs_leave_out_what_depends_on_orders() -> None:
 def test_pairs_of_a_shared_file_are_limited_in_number_and_quick_to_find() -> None:
     same = plan_of(*(task_of(f"t{one}", files=("x",)) for one in range(3000)))
     assert len(conflicts.pairs(same, limit=50)) == 50
+    assert not conflicts.listing(same, limit=50).complete
+    assert conflicts.listing(plan_of(task_of("a", files=("x",)), task_of("b", files=("x",))), limit=1).complete
     chain = plan_of(*(task_of(f"t{one} < t{one - 1}" if one else "t0", files=("x",)) for one in range(3000)))
     assert conflicts.pairs(chain) == []
+
+
+def test_a_listing_stops_where_too_many_patterns_would_have_to_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conflicts, "MAX_COMPARED", 5000)
+    found = conflicts.listing(plan_of(*(task_of(f"t{one}", files=(f"*/n{one}.py",)) for one in range(300))))
+    assert (found.pairs, found.complete) == ([], False)
+    found = conflicts.listing(plan_of(*(task_of(f"t{one}", files=(f"d/n{one}.py",)) for one in range(300))))
+    assert (found.pairs, found.complete) == ([], True)
 
 
 def test_keys_are_shared_by_all_ways_of_writing_a_path() -> None:

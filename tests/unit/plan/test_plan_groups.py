@@ -131,3 +131,20 @@ def test_groups_beside_the_dag_are_a_warning(codes: Codes) -> None:
     from conductor.plan import loads
 
     assert codes(loads("```yaml\ndag: {nodes: [{id: a}]}\nparallel_groups: []\n```\n")) == ["did_you_mean"]
+
+
+def test_pairs_of_a_large_group_are_counted(load_nodes: LoadNodes) -> None:
+    nodes = "".join(f"- {{id: t{n}, files: [a.py]}}\n" for n in range(2500))
+    members = ", ".join(f"t{n}" for n in range(2500))
+    plan = load_nodes(nodes, f"parallel_groups: [{{id: g, conflict_free: true, tasks: [{members}]}}]")
+    messages = [warning.message for warning in plan.warnings]
+    assert messages[0] == "group g says conflict_free, but t0 and t1 share a.py"
+    assert len(messages) == 11
+    assert messages[-1] == "group g says conflict_free, but at least 990 more pairs share a file"
+
+
+def test_groups_past_those_that_are_shown_are_counted(load_nodes: LoadNodes) -> None:
+    nodes = "".join(f"- {{id: t{n}, files: [a.py]}}\n" for n in range(80))
+    groups = ", ".join(f"{{id: g{n}, conflict_free: true, tasks: [t{2 * n}, t{2 * n + 1}]}}" for n in range(40))
+    plan = load_nodes(nodes, f"parallel_groups: [{groups}]")
+    assert plan.warnings[-1].message == "and 20 more of the kind group_shared_files"
