@@ -21,4 +21,10 @@ class ConductorError(Exception):
 
 
 class PlanError(ConductorError):
-    """The plan cannot be run. No work was begun."""
+    """The plan cannot be run. No work was begun.
+
+    `path` is the file's name in the track.
+    """
+
+    track: str | None = None
+    """The track as the user typed it, where it is known: the same file name stands in many tracks."""

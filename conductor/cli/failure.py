@@ -11,7 +11,7 @@ from bus.errors import BusError
 from conductor.cli.escape import lines, one_line
 from conductor.cli.exit_codes import Exit, exit_of
 from conductor.cli.output import err, print_json
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, PlanError
 
 DEBUG = "CONDUCTOR_DEBUG"
 """With this in the environment an error of the program itself shows its traceback."""
@@ -26,17 +26,23 @@ class Failure:
     path: str | None = None
     line: int | None = None
     hint: str | None = None
+    track: str | None = None
+    """The track whose file it is about."""
 
     @property
     def place(self) -> str | None:
-        """`plan.md:41`, `plan.md`, or None."""
-        return f"{self.path}:{self.line}" if self.path and self.line else self.path
+        """`TRACK/plan.md:41`, `plan.md`, or None: a path that can be opened from where the user is."""
+        path = self.path
+        if path and self.track and path != self.track and not os.path.dirname(path):
+            path = os.path.join(self.track, path)
+        return f"{path}:{self.line}" if path and self.line else path
 
 
 def describe(error: Exception) -> Failure:
     """Turn any exception into what the user is told."""
     if isinstance(error, ConductorError | BusError):
-        return Failure(error.code, error.message, error.path, error.line, error.hint)
+        track = error.track if isinstance(error, PlanError) else None
+        return Failure(error.code, error.message, error.path, error.line, error.hint, track)
     if isinstance(error, click.UsageError):
         hint = f"`{error.ctx.command_path} --help`" if error.ctx else None
         return Failure("usage", error.format_message(), hint=hint)

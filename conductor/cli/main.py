@@ -15,7 +15,9 @@ import click
 
 from conductor.cli.exit_codes import Exit
 from conductor.cli.failure import report
+from conductor.cli.options import TRACK
 from conductor.cli.output import out
+from conductor.errors import PlanError
 
 
 class Verb(NamedTuple):
@@ -135,7 +137,11 @@ def wants_json(arguments: Sequence[str]) -> bool:
 def _invoke(arguments: list[str]) -> int:
     try:
         with conductor.make_context("conductor", arguments) as context:
-            code = conductor.invoke(context)
+            try:
+                code = conductor.invoke(context)
+            except PlanError as error:
+                error.track = context.meta.get(TRACK)
+                raise
     except click.exceptions.Exit as done:
         return done.exit_code
     return code if isinstance(code, int) else Exit.OK

@@ -9,7 +9,16 @@ import click
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-track_argument: Decorator = click.argument("track", metavar="TRACK")
+TRACK = "conductor.cli.track"
+"""Key in a context's `meta` of the argument TRACK as it was typed."""
+
+
+def _remember(context: click.Context, _: click.Parameter, track: str) -> str:
+    context.meta[TRACK] = track
+    return track
+
+
+track_argument: Decorator = click.argument("track", metavar="TRACK", callback=_remember)
 """The folder of a track."""
 
 task_argument: Decorator = click.argument("task", metavar="TASK")

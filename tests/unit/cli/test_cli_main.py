@@ -133,6 +133,22 @@ def test_an_error_has_place_message_and_hint(
     }
 
 
+def test_an_error_in_a_plan_names_the_file_as_seen_from_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    track = tmp_path / "examples" / "x"
+    track.mkdir(parents=True)
+    (track / "plan.md").write_text("```yaml\ndag:\n  nodes: [{id: a, depends_on: [b]}]\n```\n")
+    monkeypatch.chdir(tmp_path)
+    for verb in ("plan", "run"):
+        assert run_command_line([verb, "examples/x"]) == 3
+        assert capsys.readouterr().err.startswith("error: examples/x/plan.md:3: ")
+    assert run_command_line(["plan", "examples/x", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["path"] == "plan.md"
+    assert run_command_line(["plan", "nowhere"]) == 3
+    assert capsys.readouterr().err.startswith("error: nowhere: no such folder")
+
+
 def test_req31_foreign_text_in_errors_is_escaped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
