@@ -6,9 +6,10 @@ import shlex
 
 from bus.reader import open_reader
 from conductor.cli.escape import one_line
-from conductor.cli.output import out, plural, print_json
+from conductor.cli.output import out, print_json
 from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
+from conductor.core.wording import plural
 from conductor.runtime.command import template_of
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.start import Request, Start, begin, would_run

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from conductor.cli.escape import one_line
-from conductor.cli.output import cell_width, counts_line, duration, fit, pad
+from conductor.cli.output import cell_width, counts_line, fit, pad
+from conductor.core.wording import duration
 
 _URGENCY = {
     "running": 0,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bus.contract import Holder, Reader
-from bus.errors import BusGone
+from bus.errors import BusError, BusGone
 from bus.wire import AttemptId, Record
 from conductor.cli.track import Track, unknown_task
-from conductor.core.task import Plan
-from conductor.core.view import RunView, TaskView, run_view
+from conductor.core.state import State
+from conductor.core.view import RunView, TaskView, planned_view, run_view
+from conductor.errors import PlanError
 from conductor.runtime.replay import replay
 
 OPEN_STATES = frozenset({"running", "draining", "paused"})
@@ -22,8 +23,7 @@ class Loaded:
 
     reader: Reader
     view: RunView
-    plan: Plan | None
-    """The plan of the newest round; None where there was none."""
+    """Its state is `interrupted` where nobody runs it and its end is not recorded."""
     holder: Holder | None
     epoch: int
     """Of the newest record; 0 where there is none."""
@@ -31,12 +31,6 @@ class Loaded:
     not_ingested: int
     records: tuple[Record, ...] = ()
     """The records of the task that was asked for."""
-
-    @property
-    def state(self) -> str:
-        """The run's state in one word; `interrupted` where nobody runs it and its end is not recorded."""
-        interrupted = self.holder is None and self.view.state in OPEN_STATES
-        return "interrupted" if interrupted else self.view.state
 
     def alive(self) -> tuple[AttemptId, ...]:
         """Return the attempts whose workers live, by their locks."""
@@ -74,11 +68,12 @@ def load(reader: Reader, *, task: str | None = None) -> Loaded:
             kept.append(record)
 
     replayed = replay(reader, seen=None if task is None else keep)
-    last = replayed.last
+    last, view = replayed.last, run_view(replayed.machine.state)
+    if holder is None and view.state in OPEN_STATES:
+        view = replace(view, state="interrupted")
     return Loaded(
         reader=reader,
-        view=run_view(replayed.machine.state, last.t.mono if last else 0.0),
-        plan=replayed.started.plan if replayed.started else None,
+        view=view,
         holder=holder,
         epoch=holder.epoch if holder else last.epoch if last else 0,
         last_seq=replayed.last_seq,
@@ -90,3 +85,24 @@ def load(reader: Reader, *, task: str | None = None) -> Loaded:
 def known_tasks(reader: Reader) -> list[str]:
     """Return the task ids of the newest round, in plan order."""
     return [task.id for task in load(reader).view.tasks]
+
+
+def never_run(track: Track) -> RunView:
+    """Return the picture of a track without a run: what its plan would run, or nothing where it cannot be read."""
+    from conductor.plan import load as load_plan
+
+    try:
+        return planned_view(load_plan(track.dir))
+    except PlanError:
+        return run_view(State())
+
+
+def tail_of(reader: Reader, task: TaskView) -> str:
+    """Return the end of what the newest attempt's command printed; nothing where that is not kept."""
+    if task.attempt is None:
+        return ""
+    try:
+        exit = reader.read_exit(task.attempt)
+    except BusError:
+        return ""
+    return exit.tail if exit else ""

@@ -1,4 +1,4 @@
-"""How things are said on a terminal or in a pipe: colours, widths, durations, tables. No verb prints otherwise."""
+"""How things are printed on a terminal or in a pipe: colours, widths, tables. No verb prints otherwise."""
 
 from __future__ import annotations
 
@@ -74,24 +74,6 @@ def print_json(value: Any, *, pretty: bool = True) -> None:
 
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) if pretty else dumps(value)
     out(json_text(text))
-
-
-def duration(seconds: float) -> str:
-    """Say a length of time in at most two units: `0.4s`, `12s`, `1m 20s`, `2h 5m`, `3d 4h`."""
-    seconds = max(seconds, 0.0)
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if whole >= size:
-            rest = whole % size // part
-            return f"{whole // size}{unit} {rest}{smaller}" if rest else f"{whole // size}{unit}"
-    return f"{whole}s"
-
-
-def plural(number: int, noun: str) -> str:
-    """Count a regular noun: `1 task`, `2 tasks`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def counts_line(counts: Mapping[str, int], *, colour: bool = False) -> str:

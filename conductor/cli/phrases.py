@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bus.wire import JsonObject, Record, dumps
-from conductor.cli.output import counts_line, duration, plural
+from conductor.cli.output import counts_line
+from conductor.core.why import stopping_text
+from conductor.core.wording import cause, duration, few, plural
 
 
 def phrase(record: Record) -> str:
@@ -27,18 +29,6 @@ def ending(exit: Mapping[str, Any] | None) -> str:
     if exit.get("signal") is not None:
         return f"signal {exit['signal']}"
     return f"exit {exit['code']}" if exit.get("code") is not None else ""
-
-
-def stopping_text(reason: str) -> str:
-    """Say that an attempt is being stopped, and why, unless somebody just wanted it so."""
-    return "being stopped" if reason == "stopped" else f"being stopped: {reason}"
-
-
-def reason(error_class: str, message: str | None) -> str:
-    """Say why something failed: the class, and the message where that says more."""
-    if not message:
-        return error_class
-    return message if message.startswith(error_class) else f"{error_class}: {message}"
 
 
 def _run_started(payload: JsonObject) -> str:
@@ -71,7 +61,9 @@ def _attempt_ended(payload: JsonObject) -> str:
     took = f" after {duration(payload['seconds'])}" if payload.get("seconds") is not None else ""
     if payload.get("error_class") is None:
         return f"attempt {payload['number']} succeeded{took}"
-    return f"attempt {payload['number']} failed{took}: {reason(payload['error_class'], payload.get('message'))}"
+    if payload["error_class"] == "stopped":
+        return f"attempt {payload['number']} stopped{took}"
+    return f"attempt {payload['number']} failed{took}: {cause(payload['error_class'], payload.get('message'))}"
 
 
 def _complete(payload: JsonObject) -> str:
@@ -79,12 +71,12 @@ def _complete(payload: JsonObject) -> str:
     if payload.get("commit_sha"):
         parts.append(f"commit {payload['commit_sha']}")
     if payload.get("unblocks"):
-        parts.append(f"unblocks {_names(payload['unblocks'])}")
+        parts.append(f"unblocks {few(payload['unblocks'])}")
     return ", ".join(parts)
 
 
 def _failed(payload: JsonObject) -> str:
-    return f"failed: {reason(payload.get('error_class') or '', payload['error'])}"
+    return f"failed: {cause(payload.get('error_class') or '', payload['error'])}"
 
 
 def _control(payload: JsonObject) -> str:
@@ -96,11 +88,6 @@ def _control(payload: JsonObject) -> str:
 def _run_ended(payload: JsonObject) -> str:
     why = f" ({payload['reason']})" if payload.get("reason") not in (None, payload["state"]) else ""
     return f"run ended: {payload['state']}{why}: {counts_line(payload.get('counts', {}))}"
-
-
-def _names(tasks: Sequence[str]) -> str:
-    shown = ", ".join(tasks[:5])
-    return f"{shown} and {len(tasks) - 5} more" if len(tasks) > 5 else shown
 
 
 _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
@@ -120,7 +107,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "RETRY_SCHEDULED": lambda p: f"attempt {p['number']} in {duration(p['delay'])}, after {p['error_class']}",
     "TASK_COMPLETE": _complete,
     "TASK_FAILED": _failed,
-    "TASK_BLOCKED": lambda p: f"blocked by {_names(p['blocked_by'])}",
+    "TASK_BLOCKED": lambda p: f"blocked by {few(p['blocked_by'])}",
     "TASK_SKIPPED": lambda p: f"skipped: {p['reason']}",
     "TASK_CANCELLED": lambda p: "cancelled" + (f" by {p['who']}" if p.get("who") else ""),
     "RUN_ENDED": _run_ended,

@@ -12,22 +12,12 @@ import click
 from bus.wire import TaskId
 from conductor.cli.escape import one_line
 from conductor.cli.options import json_option, track_argument
-from conductor.cli.output import (
-    duration,
-    is_terminal,
-    out,
-    paint,
-    plural,
-    print_json,
-    table,
-    terminal_width,
-    wants_colour,
-)
+from conductor.cli.output import is_terminal, out, paint, print_json, table, terminal_width, wants_colour
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
 from conductor.cli.track import Track, resolve
 from conductor.core import conflicts, graph, limits
 from conductor.core.task import Plan, PlanWarning, TaskSpec
-from conductor.errors import PlanError
+from conductor.core.wording import duration, few, plural
 from conductor.plan.warnings import brief
 
 DEFAULT_WORKERS = 5
@@ -78,13 +68,7 @@ def plan(track: str, shape: str, as_json: bool) -> int:
 
 def study(plan: Plan) -> Facts:
     """Derive everything; raises PlanError where the plan breaks a limit, as `run` would."""
-    broken = limits.check(plan, plan.limits)
-    if broken:
-        code, message, line = broken[0]
-        more = f" (and {plural(len(broken) - 1, 'more such place')})" if len(broken) > 1 else ""
-        raise PlanError(
-            code, message + more, path=plan.source, line=line or None, hint="raise the limit or split the plan"
-        )
+    limits.enforce(plan)
     found = conflicts.listing(plan)
     return Facts(
         plan, graph.levels(plan), graph.critical_path(plan), found.pairs, found.complete, graph.durations(plan)
@@ -132,7 +116,7 @@ def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
             task.id + (" *" if task.id in critical else ""),
             task.type,
             duration(task.estimate) if task.estimate is not None else "?",
-            _few(task.depends_on) or "-",
+            few(task.depends_on) or "-",
             task.name,
         ]
         for task in plan.tasks[:MAX_ROWS]
@@ -209,7 +193,3 @@ def _warnings(facts: Facts, *, colour: bool) -> str:
         word = paint("warning:", "yellow", colour=colour)
         lines.append(f"{word} {place}: {one_line(warning.message)} [{warning.code}]")
     return "\n".join(lines)
-
-
-def _few(tasks: tuple[TaskId, ...]) -> str:
-    return ", ".join(tasks[:4]) + (f" +{len(tasks) - 4}" if len(tasks) > 4 else "")

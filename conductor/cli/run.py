@@ -13,14 +13,13 @@ from conductor.cli.guard import refuse_from_worker
 from conductor.cli.options import bus_dir_option, json_option, track_argument
 from conductor.cli.output import err
 from conductor.cli.screen import RunScreen, choose
-from conductor.cli.track import Track, resolve
+from conductor.cli.track import Track, resolve, taking
 from conductor.config import Flags
 from conductor.core.view import RunView, run_view
+from conductor.core.why import OPEN
 from conductor.runtime.session import Session
 from conductor.runtime.signals import LeaveAtOnce
 from conductor.runtime.start import Request
-
-UNFINISHED = ("pending", "ready", "waiting", "running")
 
 positive = click.IntRange(min=1)
 
@@ -74,7 +73,7 @@ def run(
 
         return show(request, as_json=as_json)
     try:
-        with Session(request) as session:
+        with taking(place), Session(request) as session:
             return _run(session, place, as_json=as_json, quiet=quiet, watch=not no_watch)
     except LeaveAtOnce:
         err(f"left at once; the workers live on, and `{place.command('run')}` goes on with them")
@@ -98,7 +97,7 @@ def exit_code(view: RunView, *, terminated: bool) -> Exit:
     """Return what a run ends with: see the table in `exit_codes`. With `--only`, the named tasks count."""
     only = view.options.only if view.options else None
     statuses = [task.status for task in view.tasks if only is None or task.id in only]
-    if view.state == "stopped" and any(status in UNFINISHED for status in statuses):
+    if view.state == "stopped" and any(status in OPEN for status in statuses):
         return Exit.TERMINATED if terminated else Exit.INTERRUPTED
     if view.state == "escalated":
         return Exit.GAVE_UP
@@ -118,7 +117,7 @@ class Shown:
 
     def look(self) -> RunView:
         """Return the picture of now."""
-        return run_view(self._session.machine.state, self._session.clock.stamp().mono)
+        return run_view(self._session.machine.state)
 
     def recorded(self, records: list[Record]) -> None:
         """Keep what is on disk for the next look."""

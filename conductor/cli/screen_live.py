@@ -60,7 +60,7 @@ class LiveScreen:
         )
         self._track = track
         self._reader = reader
-        self._estimator = Estimator(reader)
+        self._estimator = Estimator()
         self._drawn = 0.0
         self._cost = 0.0
         """Seconds that the last picture took."""

@@ -8,12 +8,13 @@ from typing import TextIO
 from bus.contract import Reader
 from bus.wire import Record
 from conductor.cli.escape import one_line, shortened
-from conductor.cli.output import duration, wants_colour
+from conductor.cli.output import wants_colour
 from conductor.cli.phrases import phrase
 from conductor.cli.sink import Sink
 from conductor.cli.summary import summary
 from conductor.cli.track import Track
 from conductor.core.view import RunView
+from conductor.core.wording import duration
 
 SHOWN = frozenset(
     {

@@ -8,17 +8,15 @@ import time
 import click
 
 from conductor.cli.escape import one_line
-from conductor.cli.load import OPEN_STATES, Loaded, load, open_track
+from conductor.cli.load import OPEN_STATES, Loaded, load, never_run, open_track
 from conductor.cli.options import bus_dir_option, json_option, track_argument
 from conductor.cli.output import (
     STATUS_GLYPH,
     STATUS_STYLE,
     counts_line,
-    duration,
     is_terminal,
     out,
     paint,
-    plural,
     print_json,
     table,
     terminal_width,
@@ -26,7 +24,9 @@ from conductor.cli.output import (
 )
 from conductor.cli.rows import rows_of
 from conductor.cli.track import Track, resolve
-from conductor.cli.view_data import status_data
+from conductor.cli.view_data import never_run_data, status_data
+from conductor.core.view import RunView
+from conductor.core.wording import duration, plural
 
 
 @click.command()
@@ -41,10 +41,10 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
         raise click.UsageError("--watch is for people; scripts follow `conductor events -f --json`")
     reader = open_track(place)
     loaded = load(reader) if reader else None
-    if as_json:
+    if loaded is None or loaded.view.id is None:
+        _never_run(place, loaded.not_ingested if loaded else 0, as_json=as_json)
+    elif as_json:
         print_json(status_data(place, loaded))
-    elif loaded is None or loaded.view.id is None:
-        out(f"never run. Start it: {place.command('run')}")
     elif watch and is_terminal(sys.stdout):
         from conductor.cli.watching import watch_run
 
@@ -54,9 +54,28 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
     return 0
 
 
+def _never_run(track: Track, not_ingested: int, *, as_json: bool) -> None:
+    view = never_run(track)
+    if as_json:
+        print_json(never_run_data(track, view, not_ingested))
+        return
+    if view.tasks:
+        colour = wants_colour(sys.stdout)
+        out(f"{paint('never run', 'bold', colour=colour)}: {counts_line(view.counts, colour=colour)}")
+        out(f"\n{_listing(view, time.time(), colour=colour)}\n")
+        out(f"Start it: {track.command('run')}")
+    else:
+        out(f"never run. Start it: {track.command('run')}")
+
+
 def as_text(track: Track, loaded: Loaded, now: float, *, colour: bool) -> str:
     """Return the page that people read; `now` is the wall clock."""
-    rows = rows_of(loaded.view, now)
+    head = _head(loaded, now, colour=colour)
+    return "\n".join([head, "", _listing(loaded.view, now, colour=colour), *_foot(track, loaded)])
+
+
+def _listing(view: RunView, now: float, *, colour: bool) -> str:
+    rows = rows_of(view, now)
     cells = [
         [
             f"{STATUS_GLYPH[row.status]} {row.status}",
@@ -69,22 +88,21 @@ def as_text(track: Track, loaded: Loaded, now: float, *, colour: bool) -> str:
     ]
     width = terminal_width() if is_terminal(sys.stdout) else None
     styles = [STATUS_STYLE[row.status] for row in rows]
-    listing = table(cells, styles=styles, width=width, colour=colour)
-    return "\n".join([_head(loaded, now, colour=colour), "", listing, *_foot(track, loaded)])
+    return table(cells, styles=styles, width=width, colour=colour)
 
 
 def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
     view = loaded.view
-    running = loaded.holder if loaded.state in OPEN_STATES else None
+    running = loaded.holder if loaded.view.state in OPEN_STATES else None
     who = f" by pid {running.pid} on {one_line(running.host)}" if running else ""
-    reason = f" ({one_line(view.reason)})" if view.reason and view.reason != loaded.state else ""
+    reason = f" ({one_line(view.reason)})" if view.reason and view.reason != loaded.view.state else ""
     span = ""
     if view.started_at is not None:
         ended = view.ended_at
         span = f", {duration((now if ended is None else ended) - view.started_at)}"
         if ended is not None:
             span += f", ended {time.strftime('%Y-%m-%d %H:%M', time.localtime(ended))}"
-    state = paint(loaded.state, "bold", colour=colour)
+    state = paint(loaded.view.state, "bold", colour=colour)
     return f"{state}{reason}{who}{span}: {counts_line(view.counts, colour=colour)}"
 
 
@@ -94,11 +112,11 @@ def _foot(track: Track, loaded: Loaded) -> list[str]:
     if loaded.not_ingested and loaded.holder is None:
         waiting = plural(loaded.not_ingested, "message")
         lines.append(f"{waiting} handed in and not recorded yet: the next run does it")
-    if loaded.state == "interrupted":
+    if loaded.view.state == "interrupted":
         alive = len(loaded.alive())
         works = f"; {plural(alive, 'worker')} of it still {'works' if alive == 1 else 'work'}" if alive else ""
         lines.append(f"The conductor is gone before the run ended{works}. Go on: {track.command('run')}")
-    elif loaded.state in OPEN_STATES:
+    elif loaded.view.state in OPEN_STATES:
         lines.append(f"Look on: {track.command('status', '--watch')}   End it: {track.command('stop')}")
     else:
         failed = next((task.id for task in loaded.view.tasks if task.status == "failed"), None)

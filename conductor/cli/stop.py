@@ -14,7 +14,7 @@ from conductor.cli.guard import refuse_from_worker
 from conductor.cli.options import bus_dir_option, json_option, track_argument
 from conductor.cli.output import err, out, print_json
 from conductor.cli.polling import pause
-from conductor.cli.track import Track, resolve
+from conductor.cli.track import Track, resolve, taking
 
 SAY_AFTER = 5.0
 """Seconds of waiting after which we say what we wait for."""
@@ -101,7 +101,7 @@ def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
     """End the run of a conductor that died: hold the track, adopt its workers, stop them, record it."""
     from conductor.cli.load import load
 
-    if load(reader).state != "interrupted":
+    if load(reader).view.state != "interrupted":
         return Outcome("not_running", "nothing is running")
 
     from conductor.config import Flags
@@ -109,7 +109,7 @@ def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
     from conductor.runtime.session import Session
     from conductor.runtime.start import Request
 
-    with Session(Request(track.dir, track.bus, Flags(), to_stop=True)) as session:
+    with taking(track), Session(Request(track.dir, track.bus, Flags(), to_stop=True)) as session:
         if session.start.goes_on:
             session.run(Silent(), then=[ControlReceived(verb, f"operator:{_user()}")])
     return Outcome(

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from bus import layout
 from bus.contract import Reader
-from bus.errors import BusError
 from conductor.cli.escape import one_line, shortened
-from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, duration, paint
-from conductor.cli.rows import error_text, few
+from conductor.cli.load import tail_of
+from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, paint
 from conductor.cli.track import Track
 from conductor.core.view import RunView, TaskView
+from conductor.core.why import OPEN, error_text
+from conductor.core.wording import duration, few
 
 MOST = 10
 """Tasks of one kind that are told of one by one."""
@@ -29,7 +30,7 @@ def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool,
     blocks += [_failure(task, track, reader, colour=colour) for task in failed[:MOST]]
     if len(failed) > MOST:
         blocks.append(f"… and {len(failed) - MOST} more failed")
-    blocks += [text for text in (_blocked(view, colour=colour), _rest(view, colour=colour)) if text]
+    blocks += [text for text in (_blocked(view, colour=colour), _rest(view, colour=colour), _left(view)) if text]
     if not any(view.counts.get(word) for word in UNDONE):
         return "\n".join(blocks if brief else [*blocks, "", *_look_back(view, track)])
     return "\n".join([*blocks, "", *_next(failed, track)])
@@ -41,8 +42,7 @@ def _headline(view: RunView, *, colour: bool) -> str:
         took = f" in {duration(view.ended_at - view.started_at)}"
     counts = view.counts
     if view.tasks and counts.get("done", 0) == len(view.tasks):
-        number = len(view.tasks)
-        what = "1 task is done" if number == 1 else f"All {number} tasks are done"
+        what = "The task is done" if len(view.tasks) == 1 else f"All {len(view.tasks)} tasks are done"
         return paint(f"{STATUS_GLYPH['done']} {what}{took}.", "green", colour=colour)
     reason = f" ({one_line(view.reason)})" if view.reason and view.reason != view.state else ""
     return f"{paint(view.state, 'bold', colour=colour)}{reason}{took}: {counts_line(counts, colour=colour)}."
@@ -51,9 +51,10 @@ def _headline(view: RunView, *, colour: bool) -> str:
 def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: bool) -> str:
     head = paint(f"{STATUS_GLYPH['failed']} {one_line(task.id)}", "red", colour=colour)
     tries = f" (attempt {task.number})" if task.number > 1 else ""
-    lines = [f"{head} {shortened(task.name, 60)}: {shortened(error_text(task), 200)}{tries}"]
-    if task.attempt is not None:
-        if (tail := _last_line(task, reader)) and tail.strip() not in error_text(task):
+    why = error_text(task.error) if task.error else ""
+    lines = [f"{head} {shortened(task.name, 60)}: {shortened(why, 200)}{tries}"]
+    if task.ran and task.attempt is not None:
+        if (tail := _last_line(task, reader)) and tail.strip() not in why:
             lines.append(f"    {shortened(tail, 160)}")
         lines.append(f"    log: {track.bus / layout.attempt_dir(task.attempt)}/")
     return "\n".join(lines)
@@ -61,13 +62,7 @@ def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: boo
 
 def _last_line(task: TaskView, reader: Reader | None) -> str:
     """The last line that the command printed on stderr (on stdout, where stderr is empty)."""
-    if reader is None or task.attempt is None:
-        return ""
-    try:
-        exit = reader.read_exit(task.attempt)
-    except BusError:
-        return ""
-    lines = [line for line in exit.tail.splitlines() if line.strip()] if exit else []
+    lines = [line for line in tail_of(reader, task).splitlines() if line.strip()] if reader else []
     return lines[-1] if lines else ""
 
 
@@ -98,11 +93,21 @@ def _rest(view: RunView, *, colour: bool) -> str:
     )
 
 
+def _left(view: RunView) -> str:
+    """What a run that was stopped leaves to the next one."""
+    left = [task.id for task in view.tasks if task.status in OPEN] if view.state == "stopped" else []
+    if not left:
+        return ""
+    return f"Left for the next run: {one_line(few(left, MOST))}. What is done stays done; stopping used up no retry."
+
+
 def _next(failed: Sequence[TaskView], track: Track) -> list[str]:
     lines = []
     if failed:
         first = one_line(failed[0].id)
-        lines += [f"Why:      {track.command('why', first)}", f"Output:   {track.command('logs', first)}"]
+        lines.append(f"Why:      {track.command('why', first)}")
+        if failed[0].ran:
+            lines.append(f"Output:   {track.command('logs', first)}")
     lines.append(f"Go on:    {track.command('run')}")
     return lines
 
@@ -110,7 +115,7 @@ def _next(failed: Sequence[TaskView], track: Track) -> list[str]:
 def _look_back(view: RunView, track: Track) -> list[str]:
     """The ways to look at a run that went well; the task that ended last is in most plans the one that sums up."""
     lines = [f"Look:     {track.command('status')}"]
-    ran = [task for task in view.tasks if task.attempt is not None]
+    ran = [task for task in view.tasks if task.ran]
     if ran:
         last = max(ran, key=lambda task: task.ended_at or 0.0)
         lines.append(f"Output:   {track.command('logs', one_line(last.id))}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bus.errors import HeldByOther
 from conductor.errors import ConductorError, PlanError
 
 BUS_NAME = ".message-bus"
@@ -55,6 +58,16 @@ def resolve(label: str, bus_dir: str | None = None) -> Track:
             hint=f"check the path, or start one: `{shlex.join([PROGRAM, 'init', label])}`",
         )
     return Track(label, folder, Path(bus_dir).absolute() if bus_dir else folder / BUS_NAME, bus_dir)
+
+
+@contextmanager
+def taking(track: Track) -> Iterator[None]:
+    """Where another conductor holds the track, say how to look at what it does: the bus does not know our words."""
+    try:
+        yield
+    except HeldByOther as error:
+        error.hint = f"look on with `{track.command('status')}`, or end it with `{track.command('stop')}`"
+        raise
 
 
 def unknown_task(track: Track, task: str, known: list[str]) -> ConductorError:

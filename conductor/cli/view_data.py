@@ -8,38 +8,29 @@ from bus.contract import Reader
 from bus.times import utc
 from conductor.cli.load import Loaded
 from conductor.cli.track import Track
-from conductor.core.view import TaskView, WaitView
-from conductor.core.words import WORDS
+from conductor.core.view import RunView, TaskView, WaitView
 
 
-def status_data(track: Track, loaded: Loaded | None) -> dict[str, Any]:
-    """Return the object of `status --json`; `loaded` is None where the track was never run."""
-    if loaded is None or loaded.view.id is None:
-        return {
-            "track": str(track.dir),
-            "project": None,
-            "run": {**_NO_RUN, "not_ingested": loaded.not_ingested if loaded else 0},
-            "counts": dict.fromkeys(WORDS, 0),
-            "tasks": [],
-        }
+def status_data(track: Track, loaded: Loaded) -> dict[str, Any]:
+    """Return the object of `status --json` for a track that was run."""
     view, holder = loaded.view, loaded.holder
-    return {
-        "track": str(track.dir),
-        "project": view.project,
-        "run": {
-            "id": view.id,
-            "state": loaded.state,
-            "epoch": loaded.epoch,
-            "conductor": {"pid": holder.pid, "host": holder.host} if holder else None,
-            "durability": view.options.durability if view.options else None,
-            "started_at": _time(view.started_at),
-            "ended_at": _time(view.ended_at),
-            "reason": view.reason,
-            "not_ingested": loaded.not_ingested,
-        },
-        "counts": dict(view.counts),
-        "tasks": [task_data(task, loaded.reader) for task in view.tasks],
+    run = {
+        "id": view.id,
+        "state": view.state,
+        "epoch": loaded.epoch,
+        "conductor": {"pid": holder.pid, "host": holder.host} if holder else None,
+        "durability": view.options.durability if view.options else None,
+        "started_at": _time(view.started_at),
+        "ended_at": _time(view.ended_at),
+        "reason": view.reason,
+        "not_ingested": loaded.not_ingested,
     }
+    return _status(track, run, view, loaded.reader)
+
+
+def never_run_data(track: Track, view: RunView, not_ingested: int) -> dict[str, Any]:
+    """Return the object of `status --json` for a track without a run."""
+    return _status(track, {**_NO_RUN, "not_ingested": not_ingested}, view, None)
 
 
 _NO_RUN: dict[str, Any] = {
@@ -54,9 +45,19 @@ _NO_RUN: dict[str, Any] = {
 }
 
 
-def task_data(task: TaskView, reader: Reader) -> dict[str, Any]:
+def _status(track: Track, run: dict[str, Any], view: RunView, reader: Reader | None) -> dict[str, Any]:
+    return {
+        "track": str(track.dir),
+        "project": view.project,
+        "run": run,
+        "counts": dict(view.counts),
+        "tasks": [task_data(task, reader) for task in view.tasks],
+    }
+
+
+def task_data(task: TaskView, reader: Reader | None) -> dict[str, Any]:
     """Return one entry of `tasks`. `worker` is the newest attempt; whether it lives is asked only while it may."""
-    alive = reader.is_live(task.worker) if task.worker else False if task.attempt else None
+    alive = reader.is_live(task.worker) if reader and task.worker else False if task.attempt else None
     return {
         "id": task.id,
         "name": task.name,

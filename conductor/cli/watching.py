@@ -20,7 +20,7 @@ def watch_run(track: Track, loaded: Loaded) -> None:
     with LiveScreen(sys.stdout, track, loaded.reader) as screen:
         screen.start(loaded.view, clock.stamp().mono)
         rest = LOOK_EVERY
-        while loaded.state in OPEN_STATES:
+        while loaded.view.state in OPEN_STATES:
             pause(rest)
             records = list(loaded.reader.records(loaded.last_seq))
             if records or loaded.reader.holder() is None:

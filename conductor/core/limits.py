@@ -3,37 +3,62 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
-from conductor.core.task import Limits, Plan
+from bus.wire import TaskId
+from conductor.core.task import Plan
+from conductor.core.wording import plural
+from conductor.errors import PlanError
 
 
-def check(plan: Plan, limits: Limits) -> list[tuple[str, str, int]]:
-    """Return (code, message, line of the task or 0) for each limit that the plan breaks, in plan order per code.
+def enforce(plan: Plan) -> None:
+    """Raise PlanError for the first limit that the plan breaks, saying how many more there are."""
+    broken = check(plan)
+    if not broken:
+        return
+    code, message, line = broken[0]
+    more = f" (and {plural(len(broken) - 1, 'more such place')})" if len(broken) > 1 else ""
+    hint = "change the plan, or raise the limit under `limits:`"
+    raise PlanError(code, message + more, path=plan.source, line=line or None, hint=hint)
+
+
+def check(plan: Plan) -> list[tuple[str, str, int]]:
+    """Return (code, message, line of the task or 0) wherever the plan breaks a limit, in plan order per code.
 
     `max_plan_bytes` is the reader's to check; the limits of time and money are checked while the run lasts.
     """
+    limits = plan.limits
     broken: list[tuple[str, str, int]] = []
     if limits.max_tasks is not None and len(plan.tasks) > limits.max_tasks:
         broken.append(("task_count_exceeded", f"{len(plan.tasks)} tasks, at most {limits.max_tasks} are allowed", 0))
     fan_out = Counter(wanted for task in plan.tasks for wanted in set(task.depends_on))
-    if (most := limits.max_fan_out) is not None:
-        broken += [
-            (
-                "fan_out_exceeded",
-                f"{fan_out[task.id]} tasks depend on task {task.id}, at most {most} may",
-                task.line,
-            )
-            for task in plan.tasks
-            if fan_out[task.id] > most
-        ]
-    if (most := limits.max_join_width) is not None:
-        broken += [
-            (
-                "join_width_exceeded",
-                f"task {task.id} depends on {len(set(task.depends_on))} tasks, at most {most} are allowed",
-                task.line,
-            )
-            for task in plan.tasks
-            if len(set(task.depends_on)) > most
-        ]
-    return broken
+    join_width = {task.id: len(set(task.depends_on)) for task in plan.tasks}
+    return [
+        *broken,
+        *_above(
+            plan,
+            fan_out,
+            limits.max_fan_out,
+            "fan_out_exceeded",
+            "{count} tasks depend on task {id}, at most {most} may",
+        ),
+        *_above(
+            plan,
+            join_width,
+            limits.max_join_width,
+            "join_width_exceeded",
+            "task {id} depends on {count} tasks, at most {most} are allowed",
+        ),
+    ]
+
+
+def _above(
+    plan: Plan, counts: Mapping[TaskId, int], most: int | None, code: str, message: str
+) -> list[tuple[str, str, int]]:
+    if most is None:
+        return []
+    return [
+        (code, message.format(id=task.id, count=counts[task.id], most=most), task.line)
+        for task in plan.tasks
+        if counts[task.id] > most
+    ]

@@ -69,7 +69,8 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
             verdict = _judge_exit(outcome, fail_on_leftovers)
     if stopping is None or (_ended_by_itself(outcome) and stopping not in _OVERRIDING):
         return verdict
-    return Verdict(stopping, _text("stopped", stopping), verdict.started, counted=stopping not in UNCOUNTED)
+    text = _text("stopped", "" if stopping == "stopped" else stopping)
+    return Verdict(stopping, text, verdict.started, counted=stopping not in UNCOUNTED)
 
 
 UNCOUNTED = frozenset(

@@ -9,7 +9,7 @@ from typing import Any
 from bus.wire import AttemptId, TaskId
 from conductor.core.conflicts import Keys
 from conductor.core.graph import ranks
-from conductor.core.policy import allowed, remaining
+from conductor.core.policy import allowed
 from conductor.core.schedule import Claims, room_of
 from conductor.core.state import State, Task
 from conductor.core.task import (
@@ -19,6 +19,7 @@ from conductor.core.task import (
     Done,
     Exited,
     Failed,
+    Plan,
     Ready,
     Running,
     RunOptions,
@@ -47,8 +48,6 @@ class WaitView:
     """The task in the way."""
     until: float | None = None
     """Wall clock; None where nobody can say."""
-    seconds: float | None = None
-    """What is left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,11 @@ class TaskView:
     """How long the command of the newest ended attempt ran."""
     stopping: str | None
     """Reason of the stop that is under way."""
+    ran: bool
+    """Whether the command of the newest attempt was started, or may have been: there may be output."""
     depends_on: tuple[TaskId, ...]
+    estimate: float | None
+    """Seconds that the plan expects an attempt to last."""
     retries_left: int
     """Counted failures that it may still have in this round before it is given up."""
 
@@ -110,17 +113,19 @@ class RunView:
     project: str | None
     options: RunOptions | None
     stopped_by: str | None
+    gave_up: str | None
+    """Why nothing new starts although nobody asked for an end."""
     counts: Mapping[str, int]
     tasks: tuple[TaskView, ...]
     ignored: Mapping[str, int]
     """Late and repeated events, by type."""
 
 
-def run_view(state: State, now: float) -> RunView:
-    """Return the picture of a state at journal time `now`."""
+def run_view(state: State) -> RunView:
+    """Return the picture of a state."""
     run = state.run
     causes = blocked_by(state)
-    waits = waits_for(state, now)
+    waits = waits_for(state)
     options = run.options if run else RunOptions()
     tasks = tuple(_task(task, options, causes.get(task.id, ()), waits.get(task.id, ())) for task in state.order)
     counts = dict.fromkeys(WORDS, 0)
@@ -136,10 +141,17 @@ def run_view(state: State, now: float) -> RunView:
         project=run.project if run else None,
         options=run.options if run else None,
         stopped_by=run.stopped_by if run else None,
+        gave_up=run.gave_up if run else None,
         counts=counts,
         tasks=tasks,
         ignored=dict(state.ignored),
     )
+
+
+def planned_view(plan: Plan) -> RunView:
+    """Return the picture of a plan that was never run: all its tasks are pending."""
+    order = [Task(spec, open=len(spec.depends_on)) for spec in plan.tasks]
+    return run_view(State(plan=plan, tasks={task.id: task for task in order}, order=order))
 
 
 def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tuple[WaitView, ...]) -> TaskView:
@@ -169,7 +181,9 @@ def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tu
         evidence=None if alive or last is None else last.evidence,
         seconds=None if alive or last is None else last.seconds,
         stopping=status.stopping if isinstance(status, (Running, Exited)) else None,
+        ran=alive or (last is not None and last.started),
         depends_on=task.spec.depends_on,
+        estimate=task.spec.estimate,
         retries_left=max(0, allowed(task.spec, options) - task.used),
     )
 
@@ -200,21 +214,21 @@ def blocked_by(state: State) -> dict[TaskId, tuple[TaskId, ...]]:
     }
 
 
-def waits_for(state: State, now: float) -> dict[TaskId, tuple[WaitView, ...]]:
+def waits_for(state: State) -> dict[TaskId, tuple[WaitView, ...]]:
     """Return what ready tasks wait for besides a slot, and what is left of back-offs."""
     if state.run is None:
         return {}
     found: dict[TaskId, tuple[WaitView, ...]] = {
-        task.id: (_backoff(task, task.status, now),) for task in state.order if isinstance(task.status, Backoff)
+        task.id: (_backoff(task, task.status),) for task in state.order if isinstance(task.status, Backoff)
     }
     if state.running:
         found |= _held_up(state, state.run.options)
     return found
 
 
-def _backoff(task: Task, status: Backoff, now: float) -> WaitView:
+def _backoff(task: Task, status: Backoff) -> WaitView:
     until = None if task.ended_at is None else task.ended_at + status.delay
-    return WaitView("backoff", f"attempt {task.number + 1}", None, until, remaining(status, now))
+    return WaitView("backoff", f"attempt {task.number + 1}", None, until)
 
 
 def _held_up(state: State, options: RunOptions) -> dict[TaskId, tuple[WaitView, ...]]:

@@ -1,104 +1,156 @@
-"""Why a task is where it is, in plain sentences, from the picture of the run alone."""
+"""Why a task is where it is, in plain sentences, from the picture of the run alone.
+
+Names and messages in them come from plans and commands: whoever shows them makes them safe first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from bus.wire import TaskId
-from conductor.core.view import RunView, TaskView, WaitView
+from conductor.core.view import ErrorView, RunView, TaskView, WaitView
+from conductor.core.wording import cause, duration, few, plural
+
+MOST = 10
+"""Dependencies or causes that are told of one by one."""
+
+OPEN = ("pending", "ready", "waiting", "running")
+"""Statuses of a task that a run still works on, or would."""
+
+LONGEST_PATH = 6
+"""Tasks on a path of dependencies that are all named."""
 
 
-def why(view: RunView, id: TaskId) -> list[str]:
-    """Explain a task's state; the first sentence names it. Raises KeyError for a task that the plan does not have."""
-    tasks = {task.id: task for task in view.tasks}
-    task = tasks[id]
-    return [*_EXPLAIN[task.status](task, tasks, view), *_last_attempt(task)]
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    view: RunView
+    tasks: Mapping[TaskId, TaskView]
+    now: float
+    """Wall clock."""
 
 
-_Tasks = Mapping[TaskId, TaskView]
+def why(view: RunView, id: TaskId, now: float) -> list[str]:
+    """Explain a task's state; `now` is the wall clock. Raises KeyError for a task that the plan does not have."""
+    scene = _Scene(view, {task.id: task for task in view.tasks}, now)
+    task = scene.tasks[id]
+    return [*_EXPLAIN[task.status](task, scene), *_attempt_before(task), *_over(task, view)]
 
 
-def _pending(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    open = [tasks[id] for id in task.depends_on if id in tasks and tasks[id].status != "done"]
-    needs = _list([f"{other.id} ({other.status})" for other in open])
-    return [f"{task.id} is pending: it needs {needs}.", *_over(view)]
+def error_text(error: ErrorView) -> str:
+    """Say why an attempt did not succeed."""
+    return cause(error.error_class, error.message)
 
 
-def _ready(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    if _over(view):
-        return [f"{task.id} is ready, but was not started before the run ended.", *_over(view)]
-    if view.state == "draining":
-        return [f"{task.id} is ready, but nothing new is started: the run is being stopped."]
-    busy = sum(1 for other in view.tasks if other.worker is not None)
-    return [f"{task.id} is ready: all its dependencies are done, it lacks a free worker ({busy} are busy)."]
-
-
-def _waiting(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    return [f"{task.id} waits for {_wait(wait, tasks)}." for wait in task.waits_for]
-
-
-def _wait(wait: WaitView, tasks: _Tasks) -> str:
+def waiting_text(wait: WaitView, holder: TaskView | None, now: float) -> str:
+    """Say what a task waits for: `for src/a.py, in use by 1.2`, `attempt 2 in 5.0s`; `now` is the wall clock."""
     if wait.kind == "backoff":
-        return f"{wait.what}, which begins in {wait.seconds or 0:.0f} s"
+        return f"{wait.what} in {duration(wait.until - now)}" if wait.until is not None else wait.what
     if wait.kind == "group":
-        return f"room in group {wait.what}, whose workers are all busy"
-    holder = tasks.get(wait.holder) if wait.holder else None
-    whose = "" if holder is None else f", which task {holder.id} ({holder.status}) claims"
-    return f"{'resource ' if wait.kind == 'resource' else ''}{wait.what}{whose}"
+        return f"for a place in group {wait.what}"
+    if holder is None:
+        return f"for {wait.what}"
+    return f"for {wait.what}, {'in use by' if holder.worker else 'after'} {holder.id}"
 
 
-def _running(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    lines = [f"{task.id} is running: attempt {task.number}, worker {task.worker}."]
-    if task.stopping:
-        lines.append(f"It is being stopped ({task.stopping}).")
-    if task.progress_pct is not None or task.progress_text:
-        said = f"{task.progress_pct:.0f} % " if task.progress_pct is not None else ""
-        lines.append(f"It says: {said}{task.progress_text}".rstrip())
-    return lines
-
-
-def _done(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    if task.attempt is None:
-        return [f"{task.id} is done: its box in the plan was ticked, no attempt was made."]
-    took = f" after {task.seconds:.1f} s" if task.seconds is not None else ""
-    held = [name.replace("_", " ") for name, value in (task.evidence or {}).items() if value]
-    return [f"{task.id} is done: attempt {task.number} succeeded{took}; evidence: {_list(held) or 'none'}."]
-
-
-def _failed(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    times = f"{task.attempts} attempt{'' if task.attempts == 1 else 's'}"
-    return [f"{task.id} failed after {times}: {_error(task)}."]
-
-
-def _blocked(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
+def _pending(task: TaskView, scene: _Scene) -> list[str]:
+    open = [id for id in task.depends_on if scene.tasks[id].status != "done"]
     lines = []
-    for id in task.blocked_by:
-        cause = tasks[id]
-        how = f"failed: {_error(cause)}" if cause.status == "failed" else f"was cancelled by {cause.reason}"
-        lines.append(f"{task.id} is blocked: it needs {' → '.join(_path(task, id, tasks))}, which {how}.")
-    return lines
+    for id in open[:MOST]:
+        path = _open_path(scene.tasks[id], scene)
+        lines.append(f"Needs {_arrows(path)}, which is {scene.tasks[path[-1]].status}.")
+    return lines if len(open) <= MOST else [*lines, f"And {len(open) - MOST} more."]
 
 
-def _path(task: TaskView, cause: TaskId, tasks: _Tasks) -> list[TaskId]:
-    """Return the dependencies that lead from a blocked task to one that blocks it, without the task itself."""
-    path: list[TaskId] = []
-    here = task
-    while not path or path[-1] != cause:
-        near = [tasks[id] for id in here.depends_on if id in tasks]
-        here = next(other for other in near if other.id == cause or cause in other.blocked_by)
-        path.append(here.id)
+def _open_path(task: TaskView, scene: _Scene) -> list[TaskId]:
+    """Follow what is not done from a task to one that does not itself wait for a dependency."""
+    path = [task.id]
+    while task.status == "pending":
+        task = next(other for id in task.depends_on if (other := scene.tasks[id]).status != "done")
+        path.append(task.id)
     return path
 
 
-def _skipped(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    return [f"{task.id} was skipped: {task.reason}."]
+def _ready(task: TaskView, scene: _Scene) -> list[str]:
+    view = scene.view
+    if view.state != "running":
+        return ["It could start, but nothing new is started now."]
+    if view.gave_up:
+        return [f"It could start, but nothing new is started: {view.gave_up}."]
+    busy = sum(1 for other in view.tasks if other.worker is not None)
+    return [f"It could start, but lacks a free worker: {plural(busy, 'worker')} busy."]
 
 
-def _cancelled(task: TaskView, tasks: _Tasks, view: RunView) -> list[str]:
-    return [f"{task.id} was cancelled by {task.reason}."]
+def _waiting(task: TaskView, scene: _Scene) -> list[str]:
+    found = []
+    for wait in task.waits_for:
+        holder = None if wait.holder is None else scene.tasks[wait.holder]
+        verb = "Tries again:" if wait.kind == "backoff" else "Waits"
+        found.append(f"{verb} {waiting_text(wait, holder, scene.now)}.")
+    return found
 
 
-_EXPLAIN: Mapping[str, Callable[[TaskView, _Tasks, RunView], list[str]]] = {
+def _running(task: TaskView, scene: _Scene) -> list[str]:
+    since = "" if task.started_at is None else f" for {duration(scene.now - task.started_at)}"
+    stopping = f", {stopping_text(task.stopping)}" if task.stopping else ""
+    progress = "" if task.progress_pct is None else f", at {task.progress_pct:.0f} %"
+    text = f": {task.progress_text}" if task.progress_text else ""
+    return [f"Attempt {task.number} runs{since}{stopping}{progress}{text}."]
+
+
+def stopping_text(reason: str) -> str:
+    """Say that an attempt is being stopped, and why, unless somebody just wanted it so."""
+    return "being stopped" if reason == "stopped" else f"being stopped: {reason}"
+
+
+def _done(task: TaskView, scene: _Scene) -> list[str]:
+    if task.attempt is None:
+        return ["Its box in the plan is ticked; no attempt was made."]
+    took = "" if task.seconds is None else f" after {duration(task.seconds)}"
+    tries = f" in {plural(task.attempts, 'attempt')}" if task.attempts > 1 else ""
+    commit = f", commit {task.commit}" if task.commit else ""
+    held = [name.replace("_", " ") for name, value in (task.evidence or {}).items() if value]
+    return [f"Done{took}{tries}{commit}; evidence: {few(held) or 'none'}."]
+
+
+def _failed(task: TaskView, scene: _Scene) -> list[str]:
+    return [f"Attempt {task.number} failed: {_error(task)}."]
+
+
+def _blocked(task: TaskView, scene: _Scene) -> list[str]:
+    lines = []
+    for id in task.blocked_by[:MOST]:
+        top = scene.tasks[id]
+        how = f"failed: {_error(top)}" if top.status == "failed" else f"was cancelled by {top.reason}"
+        lines.append(f"Needs {_arrows(_blocked_path(task, id, scene))} ({top.name}), which {how}.")
+    return lines if len(task.blocked_by) <= MOST else [*lines, f"And {len(task.blocked_by) - MOST} more."]
+
+
+def _blocked_path(task: TaskView, top: TaskId, scene: _Scene) -> list[TaskId]:
+    """Return the dependencies that lead from a blocked task to one that blocks it, without the task itself."""
+    path: list[TaskId] = []
+    while not path or path[-1] != top:
+        near = (scene.tasks[id] for id in task.depends_on)
+        task = next(other for other in near if other.id == top or top in other.blocked_by)
+        path.append(task.id)
+    return path
+
+
+def _arrows(path: list[TaskId]) -> str:
+    if len(path) > LONGEST_PATH:
+        return " → ".join([*path[:3], f"… {len(path) - 5} more …", *path[-2:]])
+    return " → ".join(path)
+
+
+def _skipped(task: TaskView, scene: _Scene) -> list[str]:
+    return [f"Skipped: {task.reason}."]
+
+
+def _cancelled(task: TaskView, scene: _Scene) -> list[str]:
+    return [f"Cancelled by {task.reason}."]
+
+
+_EXPLAIN: Mapping[str, Callable[[TaskView, _Scene], list[str]]] = {
     "pending": _pending,
     "ready": _ready,
     "waiting": _waiting,
@@ -111,26 +163,26 @@ _EXPLAIN: Mapping[str, Callable[[TaskView, _Tasks, RunView], list[str]]] = {
 }
 
 
-def _over(view: RunView) -> list[str]:
-    """Say how the run ended; nothing while it goes on."""
-    if view.ended_at is None:
-        return []
-    by = f" by {view.stopped_by}" if view.reason == "stopped" and view.stopped_by else ""
-    return [f"The run has ended: {view.state}{by}. The next `conductor run` goes on with it."]
-
-
-def _last_attempt(task: TaskView) -> list[str]:
+def _attempt_before(task: TaskView) -> list[str]:
     """Say what the newest ended attempt of an unfinished task came to."""
     if task.status in ("done", "failed") or task.last_error is None:
         return []
-    left = f"{task.retries_left} {'retry is' if task.retries_left == 1 else 'retries are'} left"
-    return [f"Its last ended attempt: {task.last_error.error_class}: {task.last_error.message} ({left})."]
+    which = "The attempt before" if task.status == "running" else f"Attempt {task.number}"
+    if task.last_error.error_class == "stopped":
+        return [f"{which} was stopped; that uses up no retry."]
+    left = {0: "no retry", 1: "1 retry"}.get(task.retries_left, f"{task.retries_left} retries")
+    return [f"{which} failed: {error_text(task.last_error)}; {left} left."]
+
+
+def _over(task: TaskView, view: RunView) -> list[str]:
+    """Say how the run of an unfinished task ended, or that it is ending."""
+    if task.status not in OPEN:
+        return []
+    by = f" by {view.stopped_by}" if view.stopped_by else ""
+    if view.state == "draining":
+        return [f"The run is being ended{by}."]
+    return [f"The run has ended: {view.state}{by}."] if view.ended_at is not None else []
 
 
 def _error(task: TaskView) -> str:
-    error = task.error
-    return "" if error is None else f"{error.message} [{error.error_class}]"
-
-
-def _list(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return error_text(task.error) if task.error else ""

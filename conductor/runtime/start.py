@@ -27,6 +27,7 @@ from conductor.core import limits
 from conductor.core.events import RunResumed, RunStarted
 from conductor.core.schedule import only_missing
 from conductor.core.task import Done, Plan, RunOptions, TaskSpec
+from conductor.core.wording import few
 from conductor.errors import ConductorError, PlanError
 from conductor.plan import frozen, load
 from conductor.runtime.command import Places, check_workers
@@ -85,7 +86,7 @@ def _resume(request: Request, replayed: Replayed, started: RunStarted) -> Start:
 
 def _new_round(request: Request, replayed: Replayed) -> Start:
     plan, previous = load(request.track), replayed.started
-    _check_limits(plan)
+    limits.enforce(plan)
     project = _project(request, previous, plan)
     config = load_config(request.track, project, request.environ)
     options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
@@ -135,17 +136,6 @@ def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -
             hint="leave the project as it is, or begin anew with an empty bus (--bus-dir)",
         )
     return Path(previous.project)
-
-
-def _check_limits(plan: Plan) -> None:
-    for code, message, line in limits.check(plan, plan.limits):
-        raise PlanError(
-            code,
-            message,
-            path=plan.source,
-            line=line or None,
-            hint="change the plan, or raise the limit under `limits:`",
-        )
 
 
 def _check_only(plan: Plan, options: RunOptions, replayed: Replayed) -> None:
@@ -200,11 +190,7 @@ def difference(before: Plan, after: Plan) -> tuple[str, ...]:
         ("changed", [task for task in new if task in old and new[task] != old[task]]),
         ("changed", [name for name in _AROUND if getattr(before, name) != getattr(after, name)]),
     ]
-    return tuple(
-        f"{kind} in {after.source}: {', '.join(names[:10])}{f' and {len(names) - 10} more' if len(names) > 10 else ''}"
-        for kind, names in kinds
-        if names
-    )
+    return tuple(f"{kind} in {after.source}: {few(names, 10)}" for kind, names in kinds if names)
 
 
 _AROUND = ("groups", "limits", "defaults", "project")

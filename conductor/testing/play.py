@@ -111,7 +111,7 @@ class Play:
     @property
     def view(self) -> RunView:
         """The picture of now."""
-        return run_view(self.machine.state, self.now)
+        return run_view(self.machine.state)
 
     def seen(self, id: str) -> TaskView:
         """Return one task of the picture."""

@@ -97,7 +97,7 @@ class Story:
 
     def view(self) -> RunView:
         """The picture of now."""
-        return run_view(self.machine.state, self.now)
+        return run_view(self.machine.state)
 
     def die(self) -> None:
         """The conductor dies; its workers live on."""

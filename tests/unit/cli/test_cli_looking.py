@@ -131,8 +131,8 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
                 "Go on:    conductor run ",
             ],
         ),
-        ("4", ["⊘ blocked  4 Last\n  Blocked by 1 First (failed: exit 3: boom).\n", "Why:      conductor why "]),
-        ("5", ["✓ done  5 Other\\u202e\n  Done after 3.0s.\n"]),
+        ("4", ["⊘ blocked  4 Last\n  Needs 2 → 1 (First), which failed: exit 3: boom.\n", "Why:      conductor why "]),
+        ("5", ["✓ done  5 Other\\u202e\n  Done after 3.0s; evidence: exit status.\n"]),
     ],
 )
 def test_why_explains(
@@ -148,7 +148,7 @@ def test_why_explains(
     ("task", "sentence"),
     [
         ("1", "Tries again: attempt 2"),
-        ("2", "Depends on 1 (waiting)."),
+        ("2", "Needs 1, which is waiting."),
         ("3", "Attempt 1 runs for "),
     ],
 )

@@ -226,7 +226,7 @@ HEAVY = {"pydantic", "watchdog", "filelock", "psutil", "asyncio", "rich.live", "
     ("arguments", "allowed"),
     [
         (["--help"], set()),
-        (["status", "TRACK"], set()),
+        (["status", "TRACK"], {"yaml"}),  # it looks whether there is a plan
         (["why", "TRACK", "1"], set()),
         (["logs", "TRACK", "1"], set()),
         (["events", "TRACK"], set()),

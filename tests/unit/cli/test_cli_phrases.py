@@ -35,11 +35,16 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         ("CONTROL", {"verb": "stop", "who": "signal:INT"}, "stop by signal:INT"),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": None, "seconds": 80}, "attempt 1 succeeded after 1m 20s"),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": "exit", "message": "exit 3"}, "attempt 1 failed: exit 3"),
+        (
+            "ATTEMPT_ENDED",
+            {"number": 1, "error_class": "stopped", "message": "stopped", "seconds": 2.6},
+            "attempt 1 stopped after 2.6s",
+        ),
         ("RETRY_SCHEDULED", {"number": 2, "delay": 1.5, "error_class": "exit"}, "attempt 2 in 1.5s, after exit"),
         (
             "TASK_COMPLETE",
             {"commit_sha": "abc", "unblocks": list("abcdefg")},
-            "done, commit abc, unblocks a, b, c, d, e and 2 more",
+            "done, commit abc, unblocks a, b, c, d and 3 more",
         ),
         ("TASK_FAILED", {"error": "exit 3", "error_class": "exit"}, "failed: exit 3"),
         ("TASK_BLOCKED", {"blocked_by": ["1.0"], "reason": "x"}, "blocked by 1.0"),

@@ -353,7 +353,11 @@ def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Pat
     story.tell(ControlReceived("drain", "signal:INT"))
     story.end("1")
     text = summary(story.view(), resolve(str(track)), story.host, colour=False)
-    assert text == f"stopped in 3.0s: 1 done, 2 ready.\n\nGo on:    conductor run {track}"
+    assert text == (
+        "stopped in 3.0s: 1 done, 2 ready.\n"
+        "Left for the next run: 2, 3. What is done stays done; stopping used up no retry.\n"
+        f"\nGo on:    conductor run {track}"
+    )
 
 
 def test_watching_ends_with_the_run(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bus.wire import TaskId
 from conductor.core import conflicts, graph, limits
 from conductor.core.task import Limits
+from conductor.errors import PlanError
 from conductor.testing import plan_of, task_of
 
 
@@ -69,14 +72,22 @@ PLAN = plan_of("a", "b < a", "c < a", "d < a b c")
     ],
 )  # fmt: skip
 def test_limits(bound: Limits, codes: list[str]) -> None:
-    assert [code for code, _, _ in limits.check(PLAN, bound)] == codes
+    assert [code for code, _, _ in limits.check(replace(PLAN, limits=bound))] == codes
 
 
 def test_a_limit_names_task_number_and_line() -> None:
     plan = plan_of("a", "b", task_of("c < a b", line=12))
-    assert limits.check(plan, Limits(max_join_width=1)) == [
-        ("join_width_exceeded", "task c depends on 2 tasks, at most 1 are allowed", 12)
-    ]
+    bound = replace(plan, limits=Limits(max_join_width=1))
+    assert limits.check(bound) == [("join_width_exceeded", "task c depends on 2 tasks, at most 1 are allowed", 12)]
+    with pytest.raises(PlanError, match=r"task c depends on 2 tasks, at most 1 are allowed$") as caught:
+        limits.enforce(bound)
+    assert (caught.value.code, caught.value.path, caught.value.line) == ("join_width_exceeded", "plan.md", 12)
+
+
+def test_the_first_broken_limit_says_how_many_more_there_are() -> None:
+    limits.enforce(PLAN)
+    with pytest.raises(PlanError, match=r"at most 0 may \(and 2 more such places\)$"):
+        limits.enforce(replace(PLAN, limits=Limits(max_fan_out=0)))
 
 
 def test_pairs_leave_out_what_depends_on_orders() -> None:

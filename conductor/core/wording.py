@@ -1,0 +1,36 @@
+"""How lengths of time, numbers and lists are said to people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def duration(seconds: float) -> str:
+    """Say a length of time in at most two units: `0.4s`, `12s`, `1m 20s`, `2h 5m`, `3d 4h`."""
+    seconds = max(seconds, 0.0)
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size}{unit} {rest}{smaller}" if rest else f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def plural(number: int, noun: str) -> str:
+    """Count a regular noun: `1 task`, `2 tasks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def few(names: Sequence[str], most: int = 4) -> str:
+    """List some names: `1, 2, 3, 4 and 7 more`."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def cause(error_class: str, message: str | None) -> str:
+    """Say why something failed: the message, led by the class where the message does not begin with it."""
+    if not message:
+        return error_class
+    return message if message.startswith(error_class) else f"{error_class}: {message}"
