@@ -20,6 +20,9 @@ from typing import Any, Literal, TypeVar
 
 REPO = Path(__file__).resolve().parents[2]
 START = REPO / "conductor_bus_start.py"
+EVERY_RUN = tuple(os.environ.get("CONDUCTOR_TEST_RUN_FLAGS", "").split())
+"""Flags for each `run` of the suite: CONDUCTOR_TEST_RUN_FLAGS=--no-watch proves that all holds without the watch."""
+
 RECORDER = Path(__file__).with_name("recorder.py")
 PATIENCE = 30.0
 """Seconds after which a condition that was waited for will not come true any more."""
@@ -210,11 +213,11 @@ class Project:
 
     def run(self, *options: str, **how: Any) -> Finished:
         """`conductor run` of the track, to its end."""
-        return self.call("run", str(self.track), *options, **how)
+        return self.call("run", str(self.track), *options, *EVERY_RUN, **how)
 
     def start_run(self, *options: str, **how: Any) -> Running:
         """`conductor run` of the track, in the background."""
-        return self.start("run", str(self.track), *options, **how)
+        return self.start("run", str(self.track), *options, *EVERY_RUN, **how)
 
     # --- looking ---
 
