@@ -25,7 +25,7 @@ def split_command(text: str) -> tuple[str, ...]:
     """
     token = _shell_token(text)
     if token is not None:
-        raise CommandError(f"{token} means something only to a shell, and none is used", HINT)
+        raise CommandError(f"{token} means something only to a shell, and no shell is used", HINT)
     try:
         arguments = tuple(shlex.split(text))
     except ValueError as error:

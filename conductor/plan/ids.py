@@ -27,7 +27,7 @@ def read_ids(nodes: Seq) -> dict[TaskId, Map]:
     folded: dict[str, Text] = {}
     for node in nodes:
         if not isinstance(node, Map):
-            raise field_error("nodes", f"expected a mapping with an id, found {kind(node)}", node, '- id: "1.1"')
+            raise field_error("nodes", f"expected a mapping with an id, found {kind(node)}", node, 'Write - id: "1.1".')
         written = _written_id(node)
         task = TaskId(str(written))
         if task in found:

@@ -159,7 +159,7 @@ def _no_dag(lines: list[str], blocks: list[Block], name: str) -> PlanError:
     else:
         boxes = sum(item.mark is not None for item in find_items(lines, blocks))
         fences = sum(block.language in LANGUAGES for block in blocks)
-        seen = f"found {fences} YAML blocks without that key" if fences else "found no YAML block"
+        seen = f"{fences} YAML blocks without the key dag" if fences else "no YAML block"
         if boxes:
             seen += f", and {boxes} check boxes, which do not say what depends on what"
         elif steps := len(tasks_in("\n".join(lines))):
@@ -169,4 +169,4 @@ def _no_dag(lines: list[str], blocks: list[Block], name: str) -> PlanError:
     if mislabelled is not None:
         hint = f"The block on line {mislabelled.first + 1} begins with dag; mark its fence ```yaml."
     line = mislabelled.first + 1 if mislabelled is not None else None
-    return PlanError("plan_no_dag", f"no DAG: looked for {wanted}; {seen}", path=name, line=line, hint=hint)
+    return PlanError("plan_no_dag", f"no DAG: {seen}; looked for {wanted}", path=name, line=line, hint=hint)
