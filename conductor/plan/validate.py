@@ -42,11 +42,11 @@ def build_plan(root: Map, document: Document, source: str, warnings: Warnings) -
     dag = _dag_of(root, warnings)
     ids = read_ids(_nodes_of(dag))
     prose = find_prose(document.lines, document.blocks, document.dag, ids.keys())
+    limits = read_limits(_value(dag, "limits"), warnings)
     defaults = read_defaults(_value(dag, "defaults"), warnings)
     tasks = _tasks(ids, prose, {key: defaults[key] for key in TASK_DEFAULTS if key in defaults}, warnings)
     refuse_cycle(tasks)
     groups = GroupReader(tasks, warnings).read(_value(dag, "parallel_groups"))
-    limits = read_limits(_value(dag, "limits"), warnings)
     project = _value(dag, "project")
     _warn_of_misplaced(dag, warnings)
     return Plan(

@@ -45,7 +45,7 @@ MAX_PER_CODE = 20
 """Warnings of one code that are kept word for word; the rest is one line with a count."""
 
 _EACH = frozenset(("not_supported_yet",))
-"""Codes of which a short list shows every line: each speaks of something else."""
+"""Codes of which a short list shows every line, before all others: what was asked for and is not done."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,10 @@ class Warnings:
 
 
 def brief(warnings: Iterable[PlanWarning], *, each: int = 1) -> list[PlanWarning]:
-    """Return the first `each` warnings of every code; the last of them says how many more there are."""
+    """Return the first `each` warnings of every code; the last of them says how many more there are.
+
+    What has no effect comes first, every line of it.
+    """
     shown: dict[str, list[PlanWarning]] = {}
     others: dict[str, int] = {}
     for one in warnings:
@@ -107,4 +110,4 @@ def brief(warnings: Iterable[PlanWarning], *, each: int = 1) -> list[PlanWarning
     for code, count in others.items():
         last = shown[code][-1]
         shown[code][-1] = replace(last, message=f"{last.message}; and {count:,} more like it")
-    return [one for of_code in shown.values() for one in of_code]
+    return [one for code in sorted(shown, key=lambda code: code not in _EACH) for one in shown[code]]
