@@ -106,12 +106,17 @@ class Driver:
         self._pass([replace(entry_of(first), decides=not behind), *behind])
         self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
         while not self._machine.ended:
+            look_again = self._show()
             if entries := self._gather():
                 self._pass(entries)
             else:
-                self._sleep()
-        self._views.write(self._machine.state, self._ports.clock.stamp(), at_once=True)
-        self._ports.observer.tick()
+                self._sleep(look_again)
+        self._show(at_once=True)
+
+    def _show(self, *, at_once: bool = False) -> float | None:
+        """Let the views and the observer follow; return the seconds after which they want to be called again."""
+        self._views.write(self._machine.state, self._ports.clock.stamp(), at_once=at_once)
+        return self._ports.observer.tick()
 
     def _gather(self) -> list[Entry]:
         """Find every fact that is there now. The launcher is asked before the inbox is read: a worker publishes its
@@ -211,14 +216,13 @@ class Driver:
         except (LaunchError, OSError) as error:
             self._consequences.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
 
-    def _sleep(self) -> None:
-        """Wait for a wake (signal, watch, launcher), a deadline, or the next scan."""
+    def _sleep(self, look_again: float | None) -> None:
+        """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        self._views.write(self._machine.state, ports.clock.stamp())
         relaxed = ports.watch_works() and not self._attempts.unsettled
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
-        if (tick := ports.observer.tick()) is not None:
-            waits.append(tick)
+        if look_again is not None:
+            waits.append(look_again)
         deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now))
         waits += [deadline - now for deadline in deadlines if deadline is not None]
         self._wait(max(0.0, min(waits)), *ports.launcher.wake_fds())

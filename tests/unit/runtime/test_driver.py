@@ -66,13 +66,13 @@ def go_on(spec: WorkerSpec, workers: Workers) -> None:
 
 @dataclass
 class Watcher:
-    """The observer: lets time pass whenever the loop would sleep, and acts as the test says."""
+    """The observer: lets time pass whenever the loop comes round, and acts as the test says."""
 
     clock: FakeClock
     records: list[Record] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     asleep: list[Callable[[], None]] = field(default_factory=list)
-    """What to do at each sleep, in turn."""
+    """What to do at each round of the loop, in turn."""
     sleeps: int = 0
 
     def recorded(self, records: list[Record]) -> None:
@@ -277,7 +277,7 @@ def test_a_message_of_an_attempt_that_is_over_is_refused_and_kept(stage: Callabl
         workers.behaviour.clear()
         workers.end(spec.attempt, ending("fails"))
         late = message(spec, "PROGRESS", pct=1, text="late")
-        one.watcher.asleep = [lambda: workers.bus.hand(spec.attempt).publish(late)]
+        one.watcher.asleep = [lambda: None, lambda: workers.bus.hand(spec.attempt).publish(late)]
 
     one = stage("1", retries=1, retry_delay=100.0)
     one.workers.behaviour["1"] = speak_late
