@@ -27,6 +27,7 @@ from bus.wire import (
 )
 from conductor.cli.escape import one_line
 from conductor.cli.exit_codes import BusExit
+from conductor.cli.options import examples
 from conductor.cli.output import err
 from conductor.errors import ConductorError
 
@@ -47,7 +48,10 @@ RESERVED = CONDUCTOR_TYPES | {
 """Types that `post` refuses: each has a meaning of its own, and a verb or the conductor to say it."""
 
 
-@click.group(no_args_is_help=False)
+@click.group(
+    no_args_is_help=False,
+    epilog=examples(("bus progress 40 'half way'", "say how far it is"), ("bus fail 'no such branch'", "say why")),
+)
 def bus() -> None:
     """Talk to the conductor from inside a worker.
 

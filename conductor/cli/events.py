@@ -11,7 +11,7 @@ import click
 from bus.errors import BusGone
 from bus.wire import Record, encode_record
 from conductor.cli.escape import json_text, one_line
-from conductor.cli.options import bus_dir_option, json_option, track_argument
+from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err, fit, is_terminal, out, pad, paint, terminal_width, wants_colour
 from conductor.cli.phrases import phrase
 from conductor.cli.polling import pause
@@ -31,7 +31,11 @@ TYPE_STYLE = {
 }
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("events my-track --task 1.2", "what happened to a task"), ("events my-track -f --json", "for scripts")
+    )
+)
 @track_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is recorded from now on.")
 @click.option("--type", "types", multiple=True, metavar="T", help="Only records of this type (may be given again).")

@@ -164,12 +164,15 @@ def bar(counts: Mapping[str, int], width: int) -> list[tuple[str, int]]:
     return [*shown, ("pending", left)] if left else shown
 
 
-def totals_text(totals: Totals) -> str:
-    """Say the whole in words: `12/40 done, 1 failed · 3 of 5 workers · 1m 20s, about 3m left`."""
+def totals_text(totals: Totals, *, brief: bool = False) -> str:
+    """Say the whole in words: `12/40 done, 1 failed · 3 of 5 workers · 1m 20s, about 3m left`.
+
+    `brief` leaves out the workers.
+    """
     counts = totals.counts
     bad = [f"{counts[word]} {word}" for word in ("failed", "blocked", "cancelled", "skipped") if counts.get(word)]
     parts = [", ".join([f"{counts.get('done', 0)}/{totals.total} done", *bad])]
-    if totals.state in ("running", "draining", "paused"):
+    if totals.state in ("running", "draining", "paused") and not brief:
         parts.append(f"{totals.workers} of {totals.max_workers} workers")
     if totals.state != "running":
         parts.append(totals.state)

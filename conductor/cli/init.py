@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from conductor.cli.options import examples
 from conductor.cli.output import err, out
 from conductor.cli.track import BUS_NAME, Track
 from conductor.errors import PlanError
@@ -13,7 +14,7 @@ from conductor.errors import PlanError
 PLAN_FILE = "plan.md"
 
 
-@click.command()
+@click.command(epilog=examples(("init my-track", "a new one")))
 @click.argument("track", metavar="TRACK")
 def init(track: str) -> int:
     """Make the folder TRACK with a plan.md that runs as it is, to be changed into your own.

@@ -16,7 +16,7 @@ from bus.wire import AttemptId
 from conductor.cli.escape import lines
 from conductor.cli.load import known_tasks, open_track
 from conductor.cli.log_files import Gap, LogReader
-from conductor.cli.options import bus_dir_option, json_option, task_argument, track_argument
+from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import err, is_terminal, print_json
 from conductor.cli.polling import pause
 from conductor.cli.track import Track, resolve, unknown_task
@@ -25,12 +25,19 @@ from conductor.errors import ConductorError
 LOOK_EVERY = 0.25
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("logs my-track 1.2 -f", "look on while it runs"),
+        ("logs my-track 1.2 --attempt 1", "what the first attempt printed"),
+    )
+)
 @track_argument
 @task_argument
-@click.option("--attempt", "number", type=click.IntRange(min=1), metavar="N", help="Of this attempt, not of the last.")
+@click.option(
+    "--attempt", "number", type=click.IntRange(min=1), metavar="N", help="Of this attempt (default: the newest)."
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the attempt ends.")
-@click.option("--stderr", "only_stderr", is_flag=True, help="Only what it printed on stderr, on our stdout.")
+@click.option("--stderr", "only_stderr", is_flag=True, help="Only its stderr, on our stdout.")
 @json_option("One JSON object with both streams as text.")
 @bus_dir_option
 def logs(

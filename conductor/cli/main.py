@@ -41,18 +41,28 @@ VERBS: dict[str, Verb] = {
     "bus": Verb("conductor.cli.bus:bus", "For workers", "Talk to the conductor from inside a worker."),
 }
 
-EXAMPLES = """Examples:
-
-\b
+EPILOG = """\b
+Examples:
   conductor init my-track            begin a track
   conductor plan my-track            check it before running it
-  conductor run my-track             run it; run again to go on
+  conductor run my-track             run it; run it again to go on
   conductor status my-track --watch  look on from another terminal
   conductor why my-track 1.2         what happened to task 1.2
 
-Exit codes: 0 all done; 1 a task failed or was not done; 2 usage; 3 plan or worker invalid; 4 another conductor holds
-the track; 5 the bus cannot be used; 6 the run gave up; 75 a provider's limit; 130 stopped; 143 terminated; 70 an error
-of conductor itself; 74 the system refused a file or the output.
+\b
+Exit codes:
+    0  all tasks are done
+    1  a task failed, or was not done
+    2  the command line is wrong
+    3  the plan cannot be run, or there is no worker for it
+    4  another conductor holds the track
+    5  the bus cannot be used
+    6  the run gave up before its tasks did
+   70  an error of conductor itself
+   74  the system refused a file or the output
+   75  a provider's limit, and told not to wait
+  130  stopped by Ctrl-C or by `conductor stop`
+  143  stopped by TERM
 """
 
 
@@ -104,7 +114,7 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
         context.exit()
 
 
-@click.group(cls=Verbs, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def conductor() -> None:
     """Run a plan of tasks with several workers at once, over a message bus of plain files."""

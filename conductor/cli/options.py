@@ -25,8 +25,15 @@ task_argument: Decorator = click.argument("task", metavar="TASK")
 """A task's id, exactly as the plan writes it."""
 
 bus_dir_option: Decorator = click.option(
-    "--bus-dir", metavar="DIR", help="Where the bus is, if not in TRACK/.message-bus."
+    "--bus-dir", metavar="DIR", help="Where the bus is (default TRACK/.message-bus)."
 )
+
+
+def examples(*lines: tuple[str, str]) -> str:
+    """The end of a verb's help: command lines, each with what it does."""
+    width = max(len(command) for command, _ in lines)
+    shown = [f"  conductor {command.ljust(width)}  {does}".rstrip() for command, does in lines]
+    return "\n".join(["\b", "Example:" if len(lines) == 1 else "Examples:", *shown])
 
 
 def json_option(help: str) -> Decorator:

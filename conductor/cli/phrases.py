@@ -8,7 +8,7 @@ from typing import Any
 from bus.wire import JsonObject, Record, dumps
 from conductor.cli.output import counts_line
 from conductor.core.why import stopping_text
-from conductor.core.wording import cause, duration, few, plural
+from conductor.core.wording import duration, few, plural
 
 
 def phrase(record: Record) -> str:
@@ -39,7 +39,8 @@ def _run_started(payload: JsonObject) -> str:
 def _result(payload: JsonObject) -> str:
     exit = payload.get("exit", payload)
     if not exit.get("started", True):
-        return f"the command was not started: {exit.get('why') or 'no reason given'}"
+        why = str(exit.get("why") or "no reason given")
+        return f"the command was not started: {why.removeprefix('spawn: ')}"
     took = f" after {duration(exit['seconds'])}" if exit.get("seconds") is not None else ""
     by = exit.get("ended_by", "self")
     return f"command ended: {ending(exit.get('command')) or 'unknown'}{took}" + ("" if by == "self" else f" ({by})")
@@ -63,7 +64,7 @@ def _attempt_ended(payload: JsonObject) -> str:
         return f"attempt {payload['number']} succeeded{took}"
     if payload["error_class"] == "stopped":
         return f"attempt {payload['number']} stopped{took}"
-    return f"attempt {payload['number']} failed{took}: {cause(payload['error_class'], payload.get('message'))}"
+    return f"attempt {payload['number']} failed{took}: {payload.get('message') or payload['error_class']}"
 
 
 def _complete(payload: JsonObject) -> str:
@@ -76,7 +77,7 @@ def _complete(payload: JsonObject) -> str:
 
 
 def _failed(payload: JsonObject) -> str:
-    return f"failed: {cause(payload.get('error_class') or '', payload['error'])}"
+    return f"failed: {payload['error'] or payload.get('error_class')}"
 
 
 def _control(payload: JsonObject) -> str:

@@ -11,7 +11,7 @@ import click
 
 from bus.wire import TaskId
 from conductor.cli.escape import one_line
-from conductor.cli.options import json_option, track_argument
+from conductor.cli.options import examples, json_option, track_argument
 from conductor.cli.output import is_terminal, out, paint, print_json, table, terminal_width, wants_colour
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
 from conductor.cli.track import Track, resolve
@@ -43,7 +43,11 @@ class Facts:
     """Expected seconds of each task, unknown ones filled in."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("plan my-track", "check it, and look at it"), ("plan my-track --format mermaid", "a picture of it")
+    )
+)
 @track_argument
 @click.option(
     "--format", "shape", type=click.Choice(["table", "json", "mermaid", "dot"]), default="table", help="What to print."
@@ -134,10 +138,12 @@ def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
 def _headline(facts: Facts) -> str:
     plan, waves = facts.plan, facts.waves
     widest = max((len(wave) for wave in waves), default=0)
-    kinds = ", ".join(f"{count} {one_line(kind)}" for kind, count in Counter(t.type for t in plan.tasks).most_common(6))
+    types = Counter(task.type for task in plan.tasks).most_common(6)
+    kinds = ", ".join(f"{count} {one_line(kind)}" for kind, count in types)
+    mixed = f" ({kinds})" if len(types) > 1 else ""
     return (
         f"{plural(len(plan.tasks), 'task')} in {plural(len(waves), 'wave')}, at most {widest} side by side"
-        f" ({kinds}), from {one_line(plan.source)}"
+        f"{mixed}, from {one_line(plan.source)}"
     )
 
 

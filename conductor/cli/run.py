@@ -10,7 +10,7 @@ import click
 from bus.wire import Record
 from conductor.cli.exit_codes import Exit
 from conductor.cli.guard import refuse_from_worker
-from conductor.cli.options import bus_dir_option, json_option, track_argument
+from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err
 from conductor.cli.screen import RunScreen, choose
 from conductor.cli.track import Track, resolve, taking
@@ -24,28 +24,45 @@ from conductor.runtime.start import Request
 positive = click.IntRange(min=1)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("run my-track", "run it; run it again to go on"),
+        ("run my-track --dry-run", "only say what would run"),
+        ("run my-track --only 1.1 1.2", "two tasks of it"),
+        ("run my-track --command './do {task_id}'", "for tasks without a command"),
+    )
+)
 @track_argument
 @click.argument("more_tasks", nargs=-1, metavar="")
-@click.option("--command", metavar="TEMPLATE", help="Command of tasks without `run:`, with {task_id} and the like.")
-@click.option("--agent", metavar="NAME", help="Agent of tasks without `run:`.")
+@click.option("--command", metavar="TEMPLATE", help="Command for tasks without `run:`, with {task_id} and the like.")
+@click.option("--agent", metavar="NAME", help="Agent for tasks without `run:`.")
 @click.option("--max-workers", type=positive, metavar="N", help="Workers side by side (default 5).")
 @click.option(
     "--retries", type=click.IntRange(min=0), metavar="N", help="Further attempts after a failure (default 2)."
 )
 @click.option("--timeout", metavar="D", help="Time limit of an attempt: 90, 30m, 2h, none (default 30m).")
-@click.option("--only", multiple=True, metavar="TASK", help="Run these tasks alone: --only 1.1 1.2.")
+@click.option("--only", multiple=True, metavar="TASK", help="Run these tasks only: --only 1.1 1.2.")
 @click.option("--skip-ticked", is_flag=True, help="Take tasks with a ticked box as done.")
 @click.option("--fail-fast", is_flag=True, help="Start nothing more once a task has failed.")
-@click.option("--on-conflict", type=click.Choice(["serialize", "allow"]), help="Two tasks with overlapping files.")
-@click.option("--durability", type=click.Choice(["power", "process"]), help="What an accepted result survives.")
-@click.option("--project", metavar="DIR", help="Directory that the tasks work in.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["serialize", "allow"]),
+    help="Two tasks that write the same file: one after the other (default), or at once.",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["power", "process"]),
+    help="What a recorded result survives: a power cut (default), or only the death of conductor.",
+)
+@click.option(
+    "--project", metavar="DIR", help="Where the tasks work (default: what the plan says, else the repository)."
+)
 @bus_dir_option
-@click.option("--no-watch", is_flag=True, help="Look at the bus by the clock only.")
+@click.option("--no-watch", is_flag=True, help="Find news by looking again and again, not by file events.")
 @click.option("--dry-run", is_flag=True, help="Check everything, say what would run, and run nothing.")
-@click.option("--nested", is_flag=True, help="Allow it from inside a worker of the same track.")
+@click.option("--nested", is_flag=True, help="Allow it inside a worker of the same track.")
 @click.option("--quiet", is_flag=True, help="Say nothing but the summary.")
-@json_option("One JSON object a line: the journal of this run, and RUN_RESULT last.")
+@json_option("One JSON object a line: the records of this run, RUN_RESULT last.")
 def run(
     track: str,
     more_tasks: tuple[str, ...],

@@ -36,6 +36,9 @@ SHARE = 0.05
 
 MAX_BAR = 40
 
+ECHO = 4
+"""Columns left free behind the last line: the terminal's `^C` there must not begin a new one."""
+
 
 class LiveScreen:
     """A picture at the bottom of the terminal; notes stay above it."""
@@ -137,8 +140,11 @@ class LiveScreen:
         return Group(*lines)
 
     def _bar(self, totals: Totals) -> Text:
+        room = self._console.width - ECHO
         text = totals_text(totals)
-        width = min(MAX_BAR, max(self._console.width - len(text) - 3, 0))
+        if len(text) > room:
+            text = totals_text(totals, brief=True)
+        width = min(MAX_BAR, max(room - len(text) - 2, 0))
         line = Text(no_wrap=True, overflow="ellipsis")
         if width >= 8:
             for status, columns in bar(totals.counts, width):
@@ -146,4 +152,5 @@ class LiveScreen:
                 line.append("━" * columns, style=style)
             line.append("  ")
         line.append(text)
+        line.truncate(max(room, 1), overflow="ellipsis")
         return line

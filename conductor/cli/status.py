@@ -9,7 +9,7 @@ import click
 
 from conductor.cli.escape import one_line
 from conductor.cli.load import OPEN_STATES, Loaded, load, never_run, open_track
-from conductor.cli.options import bus_dir_option, json_option, track_argument
+from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import (
     STATUS_GLYPH,
     STATUS_STYLE,
@@ -29,7 +29,9 @@ from conductor.core.view import RunView
 from conductor.core.wording import duration, plural
 
 
-@click.command()
+@click.command(
+    epilog=examples(("status my-track", "how it stands now"), ("status my-track --watch", "look on until it ends"))
+)
 @track_argument
 @click.option("--watch", is_flag=True, help="Look on until the run ends (on a terminal).")
 @json_option("One JSON object.")
@@ -88,6 +90,8 @@ def _listing(view: RunView, now: float, *, colour: bool) -> str:
     ]
     width = terminal_width() if is_terminal(sys.stdout) else None
     styles = [STATUS_STYLE[row.status] for row in rows]
+    used = [column for column in range(len(cells[0])) if any(row[column] for row in cells)] if cells else []
+    cells = [[row[column] for column in used] for row in cells]
     return table(cells, styles=styles, width=width, colour=colour)
 
 

@@ -11,7 +11,7 @@ from bus.contract import Holder, Reader
 from bus.errors import BusGone
 from bus.wire import Record
 from conductor.cli.guard import refuse_from_worker
-from conductor.cli.options import bus_dir_option, json_option, track_argument
+from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err, out, print_json
 from conductor.cli.polling import pause
 from conductor.cli.track import Track, resolve, taking
@@ -32,7 +32,7 @@ class Outcome:
     text: str
 
 
-@click.command()
+@click.command(epilog=examples(("stop my-track", "end the workers now"), ("stop my-track --drain", "let them finish")))
 @track_argument
 @click.option("--drain", is_flag=True, help="Start nothing more, but let the workers finish.")
 @json_option("One JSON object.")

@@ -98,7 +98,7 @@ def _left(view: RunView) -> str:
     left = [task.id for task in view.tasks if task.status in OPEN] if view.state == "stopped" else []
     if not left:
         return ""
-    return f"Left for the next run: {one_line(few(left, MOST))}. What is done stays done; stopping used up no retry."
+    return f"Left for the next run: {one_line(few(left, MOST))}. Nothing that is done is lost."
 
 
 def _next(failed: Sequence[TaskView], track: Track) -> list[str]:

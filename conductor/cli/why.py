@@ -12,7 +12,7 @@ from bus import layout
 from conductor.cli.escape import lines, one_line
 from conductor.cli.events import record_line
 from conductor.cli.load import OPEN_STATES, Loaded, load, open_track, tail_of
-from conductor.cli.options import bus_dir_option, json_option, task_argument, track_argument
+from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, out, paint, print_json, wants_colour
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import task_data
@@ -22,7 +22,7 @@ from conductor.core.view import TaskView
 TAIL_LINES = 12
 
 
-@click.command()
+@click.command(epilog=examples(("why my-track 1.2", "")))
 @track_argument
 @task_argument
 @json_option("One JSON object: the task as in `status --json`, its dependencies and its records.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bus.wire import TaskId
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
-from conductor.core.wording import cause, duration, few, plural
+from conductor.core.wording import duration, few, person, plural
 
 MOST = 10
 """Dependencies or causes that are told of one by one."""
@@ -39,7 +39,7 @@ def why(view: RunView, id: TaskId, now: float) -> list[str]:
 
 def error_text(error: ErrorView) -> str:
     """Say why an attempt did not succeed."""
-    return cause(error.error_class, error.message)
+    return error.message or error.error_class
 
 
 def waiting_text(wait: WaitView, holder: TaskView | None, now: float) -> str:
@@ -73,6 +73,8 @@ def _open_path(task: TaskView, scene: _Scene) -> list[TaskId]:
 
 def _ready(task: TaskView, scene: _Scene) -> list[str]:
     view = scene.view
+    if view.ended_at is not None:
+        return ["It could start, but the run ended before."]
     if view.state != "running":
         return ["It could start, but nothing new is started now."]
     if view.gave_up:
@@ -121,7 +123,9 @@ def _blocked(task: TaskView, scene: _Scene) -> list[str]:
     lines = []
     for id in task.blocked_by[:MOST]:
         top = scene.tasks[id]
-        how = f"failed: {_error(top)}" if top.status == "failed" else f"was cancelled by {top.reason}"
+        how = (
+            f"failed: {_error(top)}" if top.status == "failed" else f"was cancelled by {person(top.reason or 'nobody')}"
+        )
         lines.append(f"Needs {_arrows(_blocked_path(task, id, scene))} ({top.name}), which {how}.")
     return lines if len(task.blocked_by) <= MOST else [*lines, f"And {len(task.blocked_by) - MOST} more."]
 
@@ -147,7 +151,7 @@ def _skipped(task: TaskView, scene: _Scene) -> list[str]:
 
 
 def _cancelled(task: TaskView, scene: _Scene) -> list[str]:
-    return [f"Cancelled by {task.reason}."]
+    return [f"Cancelled by {person(task.reason or 'nobody')}."]
 
 
 _EXPLAIN: Mapping[str, Callable[[TaskView, _Scene], list[str]]] = {
@@ -178,7 +182,7 @@ def _over(task: TaskView, view: RunView) -> list[str]:
     """Say how the run of an unfinished task ended, or that it is ending."""
     if task.status not in OPEN:
         return []
-    by = f" by {view.stopped_by}" if view.stopped_by else ""
+    by = f" by {person(view.stopped_by)}" if view.stopped_by else ""
     if view.state == "draining":
         return [f"The run is being ended{by}."]
     return [f"The run has ended: {view.state}{by}."] if view.ended_at is not None else []

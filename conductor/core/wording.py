@@ -29,8 +29,9 @@ def few(names: Sequence[str], most: int = 4) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def cause(error_class: str, message: str | None) -> str:
-    """Say why something failed: the message, led by the class where the message does not begin with it."""
-    if not message:
-        return error_class
-    return message if message.startswith(error_class) else f"{error_class}: {message}"
+def person(who: str) -> str:
+    """Say who asked for something: `signal:INT` is Ctrl-C, `operator:mary` is mary."""
+    kind, _, name = who.partition(":")
+    if kind == "signal":
+        return "Ctrl-C" if name == "INT" else f"SIG{name}"
+    return name or who

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,14 @@ def test_help_groups_the_verbs_and_imports_none(capsys: pytest.CaptureFixture[st
     for part in ("Work:", "Look:", "Steer:", "For workers:", "Examples:", "conductor init my-track"):
         assert part in text
     assert all(f"  {verb} " in text for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_each_verb_has_an_example(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert run_command_line([verb, "-h"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(rf"Examples?:\n +conductor {verb} ", text)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:

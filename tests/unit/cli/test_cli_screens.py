@@ -211,7 +211,7 @@ def test_live_draws_one_line_a_task_and_the_whole(story: Story) -> None:
             "· pending    2  Second",
             "◔ waiting    3  Third            for a.py, in use by 1",
             "",
-            "━━━━━━━━━━━━━━━━━━━━━━━━━━━━━  0/3 done · 1 of 5 workers · 4.0s, about 26s left",
+            "━━━━━━━━━━━━━━━━━━━━━━━━━━  0/3 done · 1 of 5 workers · 4.0s, about 26s left",
         ]
 
 
@@ -355,7 +355,7 @@ def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Pat
     text = summary(story.view(), resolve(str(track)), story.host, colour=False)
     assert text == (
         "stopped in 3.0s: 1 done, 2 ready.\n"
-        "Left for the next run: 2, 3. What is done stays done; stopping used up no retry.\n"
+        "Left for the next run: 2, 3. Nothing that is done is lost.\n"
         f"\nGo on:    conductor run {track}"
     )
 

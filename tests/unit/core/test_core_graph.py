@@ -116,9 +116,10 @@ def test_pairs_of_a_shared_file_are_limited_in_number_and_quick_to_find() -> Non
     assert conflicts.pairs(chain) == []
 
 
-def test_a_listing_stops_where_too_many_patterns_would_have_to_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conflicts, "MAX_COMPARED", 5000)
-    found = conflicts.listing(plan_of(*(task_of(f"t{one}", files=(f"*/n{one}.py",)) for one in range(300))))
+def test_a_listing_stops_where_too_many_patterns_would_have_to_be_compared() -> None:
+    found = conflicts.listing(
+        plan_of(*(task_of(f"t{one}", files=(f"*/n{one}.py",)) for one in range(300))), may_compare=5000
+    )
     assert (found.pairs, found.complete) == ([], False)
     found = conflicts.listing(plan_of(*(task_of(f"t{one}", files=(f"d/n{one}.py",)) for one in range(300))))
     assert (found.pairs, found.complete) == ([], True)

@@ -85,9 +85,9 @@ def test_a_cancelled_task(play: Play) -> None:
     before = state.tasks[TaskId("a")].status
     state.tasks[TaskId("a")].status = Cancelled("operator:me")
     assert play.seen("a").reason == "operator:me"
-    assert explain(play, "a")[0] == "Cancelled by operator:me."
+    assert explain(play, "a")[0] == "Cancelled by me."
     assert because_of(state.tasks[TaskId("a")]) == "needs a, which was cancelled"
-    assert explain(play, "b") == ["Needs a (Task a), which was cancelled by operator:me."]
+    assert explain(play, "b") == ["Needs a (Task a), which was cancelled by me."]
     state.tasks[TaskId("a")].status = before
 
 
@@ -104,18 +104,18 @@ def test_a_ready_task(play: Play) -> None:
     play.control("drain", "operator:me")
     assert explain(play, "b") == [
         "It could start, but nothing new is started now.",
-        "The run is being ended by operator:me.",
+        "The run is being ended by me.",
     ]
     play.result("a")
     assert explain(play, "b") == [
-        "It could start, but nothing new is started now.",
-        "The run has ended: stopped by operator:me.",
+        "It could start, but the run ended before.",
+        "The run has ended: stopped by me.",
     ]
 
 
 def test_a_pending_task_of_a_stopped_run(play: Play) -> None:
     play.start("a", "b < a").control("stop").result("a", "stopped")
-    assert explain(play, "b") == ["Needs a, which is ready.", "The run has ended: stopped by signal:INT."]
+    assert explain(play, "b") == ["Needs a, which is ready.", "The run has ended: stopped by Ctrl-C."]
     assert explain(play, "a")[1] == "Attempt 1 was stopped; that uses up no retry."
 
 

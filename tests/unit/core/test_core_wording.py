@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core.wording import cause, duration, few, plural
+from conductor.core.wording import duration, few, person, plural
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,10 @@ def test_lists_are_cut() -> None:
     assert few([]) == ""
 
 
-def test_a_cause_says_its_class_once() -> None:
-    assert cause("exit", "exit 3: boom") == "exit 3: boom"
-    assert cause("verify", "output missing: a") == "verify: output missing: a"
-    assert cause("timeout", None) == "timeout"
+def test_people_and_signals_are_named() -> None:
+    assert [person(who) for who in ("signal:INT", "signal:TERM", "operator:me", "me")] == [
+        "Ctrl-C",
+        "SIGTERM",
+        "me",
+        "me",
+    ]
