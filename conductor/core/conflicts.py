@@ -20,7 +20,7 @@ MAX_PAIRS = 10_000
 """Pairs that are listed at most: enough for every reader; a plan of one shared file has millions."""
 
 MAX_COMPARED = 1_000_000
-"""Patterns that a listing compares at most: some seconds. Thousands of patterns in one folder need a look at each."""
+"""Patterns that a listing compares at most: some seconds. Globs in one folder are compared each with each."""
 
 _BLOCK = 4096
 """Tasks whose ancestry is followed in one walk over the graph, as bits of one integer."""
@@ -156,6 +156,8 @@ class Listing:
     pairs: list[tuple[TaskId, TaskId, str]]
     complete: bool
     """Whether these are all; a listing is cut short where there are too many, or too much had to be compared."""
+    compared: int
+    """Pairs of patterns that were compared."""
 
 
 def pairs(plan: Plan, limit: int = MAX_PAIRS) -> list[tuple[TaskId, TaskId, str]]:
@@ -163,13 +165,13 @@ def pairs(plan: Plan, limit: int = MAX_PAIRS) -> list[tuple[TaskId, TaskId, str]
     return listing(plan, limit).pairs
 
 
-def listing(plan: Plan, limit: int = MAX_PAIRS) -> Listing:
+def listing(plan: Plan, limit: int = MAX_PAIRS, may_compare: int = MAX_COMPARED) -> Listing:
     """List the conflicts of a plan, at most `limit`, in bounded time: what is cut short is a list for people.
 
     The scheduler does not use it: it keeps all tasks in conflict apart.
     """
     keys = Keys(plan)
-    suspects, complete = _suspects(keys)
+    suspects, complete = _suspects(keys, may_compare)
     found: list[tuple[int, int]] = []
     order = graph.build(plan.tasks)
     for start in range(0, len(suspects), _BLOCK):
@@ -180,16 +182,18 @@ def listing(plan: Plan, limit: int = MAX_PAIRS) -> Listing:
     tasks = plan.tasks
     named = ((a, b, keys.shared(a, b)) for a, b in sorted(found[:limit]))
     return Listing(
-        [(tasks[a].id, tasks[b].id, on[1]) for a, b, on in named if on is not None], complete and len(found) <= limit
+        [(tasks[a].id, tasks[b].id, on[1]) for a, b, on in named if on is not None],
+        complete=complete and len(found) <= limit,
+        compared=keys.compared,
     )
 
 
-def _suspects(keys: Keys) -> tuple[list[int], bool]:
+def _suspects(keys: Keys, may_compare: int) -> tuple[list[int], bool]:
     """Return the tasks that share a key with another one, and whether all were looked at."""
     holders = Counter(key for claims in keys.claims for key, _ in claims)
     suspects: list[int] = []
     for index, claims in enumerate(keys.claims):
-        if keys.compared > MAX_COMPARED:
+        if keys.compared > may_compare:
             return suspects, False
         if any(sum(holders[other] for other in keys.neighbours(key)) > 1 for key, _ in claims):
             suspects.append(index)

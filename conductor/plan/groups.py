@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bus.wire import TaskId
-from conductor.core.conflicts import listing
+from conductor.core.conflicts import MAX_COMPARED, listing
 from conductor.core.graph import levels
 from conductor.core.task import Group, Plan, TaskSpec
 from conductor.errors import PlanError
@@ -34,7 +34,7 @@ _MAX_PAIRS = 1000
 """Pairs looked for in each group."""
 
 
-_MAX_COMPARED = 2000
+_MAX_MEMBERS = 10_000
 """Members of a group that are compared: for the warning only; the run itself compares all."""
 
 
@@ -45,6 +45,8 @@ class GroupReader:
         self._tasks = {task.id: task for task in tasks}
         self._levels: dict[TaskId, int] = {}
         self._warnings = warnings
+        self._may_compare = MAX_COMPARED
+        """Patterns that all groups together may still compare."""
         self._ids: set[str] = set()
         self._member_of: dict[TaskId, str] = {}
 
@@ -177,19 +179,26 @@ class GroupReader:
             self._warnings.add("group_waits", message, line)
 
     def _shared_files(self, group: Group, line: int) -> None:
-        if len(group.tasks) < 2:
+        members = [self._tasks[task] for task in group.tasks]
+        claiming = [task for task in members if task.files or task.reads or task.resources]
+        if len(claiming) < 2:
             return
-        members = Plan(tuple(self._tasks[task] for task in group.tasks[:_MAX_COMPARED]))
         most = 1 if self._warnings.full("group_shared_files") else _MAX_PAIRS  # one is enough to count the group
-        found = listing(members, most)
+        compared = members if len(members) <= _MAX_MEMBERS else claiming[:_MAX_MEMBERS]
+        found = listing(Plan(tuple(compared)), most, self._may_compare)
+        self._may_compare -= found.compared
+        complete = found.complete and len(claiming) <= _MAX_MEMBERS
         for one, other, pattern in found.pairs[:_SHOWN_PAIRS]:
             message = f"group {group.id} says conflict_free, but {one} and {other} share {pattern}"
             self._warnings.add("group_shared_files", message, line)
         more = len(found.pairs) - _SHOWN_PAIRS
         if more > 0:
-            least = "" if found.complete and len(members.tasks) == len(group.tasks) else "at least "
+            least = "" if complete else "at least "
             message = f"group {group.id} says conflict_free, but {least}{more:,} more pairs share a file"
             self._warnings.add("group_shared_files", message, line)
+        if not found.pairs and not complete:
+            message = "conflict_free is believed: there is too much to compare; a run keeps tasks apart all the same"
+            self._warnings.add("group_not_compared", message, line)
 
 
 def _optional_text(node: Node | None) -> str | None:

@@ -24,6 +24,7 @@ Groups
     group_waits               groups wait for tasks that stand in no group; once for the plan
     group_order               a group names what it depends on; only tasks are ordered
     group_shared_files        `conflict_free: true`, and members write the same file
+    group_not_compared        `conflict_free: true`, and there is too much to compare
     group_field               a value of a group that cannot be read
 
 Conflicts

@@ -148,3 +148,10 @@ def test_groups_past_those_that_are_shown_are_counted(load_nodes: LoadNodes) -> 
     groups = ", ".join(f"{{id: g{n}, conflict_free: true, tasks: [t{2 * n}, t{2 * n + 1}]}}" for n in range(40))
     plan = load_nodes(nodes, f"parallel_groups: [{groups}]")
     assert plan.warnings[-1].message == "and 20 more of the kind group_shared_files"
+
+
+def test_groups_with_too_much_to_compare_are_believed_and_that_is_said(load_nodes: LoadNodes, codes: Codes) -> None:
+    nodes = "".join(f'- {{id: t{n}, files: ["*/n{n}.py"]}}\n' for n in range(1500))
+    members = ", ".join(f"t{n}" for n in range(1500))
+    plan = load_nodes(nodes, f"parallel_groups: [{{id: g, conflict_free: true, tasks: [{members}]}}]")
+    assert codes(plan) == ["group_not_compared"]
