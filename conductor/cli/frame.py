@@ -17,8 +17,8 @@ from conductor.core.wording import duration
 _URGENCY = {
     "running": 0,
     "failed": 1,
-    "waiting": 2,
-    "ready": 3,
+    "waiting": 3,
+    "ready": 4,
     "blocked": 6,
     "cancelled": 6,
     "pending": 7,
@@ -83,7 +83,7 @@ def visible(rows: Sequence[Row], room: int) -> tuple[list[Row], Mapping[str, int
 def _urgency(row: Row) -> float:
     if row.status == "done":
         age = row.age if row.age is not None else 1e9
-        return 4.0 if age <= RECENT else 9.0 + min(age / 1e9, 1.0)
+        return 2.0 if age <= RECENT else 9.0 + min(age / 1e9, 1.0)
     return _URGENCY[row.status]
 
 

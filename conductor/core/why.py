@@ -74,7 +74,7 @@ def _open_path(task: TaskView, scene: _Scene) -> list[TaskId]:
 def _ready(task: TaskView, scene: _Scene) -> list[str]:
     view = scene.view
     if view.ended_at is not None:
-        return ["It could start, but the run ended before."]
+        return ["It could start."]
     if view.state != "running":
         return ["It could start, but nothing new is started now."]
     if view.gave_up:

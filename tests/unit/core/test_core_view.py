@@ -108,7 +108,7 @@ def test_a_ready_task(play: Play) -> None:
     ]
     play.result("a")
     assert explain(play, "b") == [
-        "It could start, but the run ended before.",
+        "It could start.",
         "The run has ended: stopped by me.",
     ]
 
