@@ -16,11 +16,10 @@ from conductor.cli.output import is_terminal, out, paint, print_json, table, ter
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
 from conductor.cli.track import Track, resolve
 from conductor.core import conflicts, graph, limits
-from conductor.core.task import Plan, PlanWarning, TaskSpec
+from conductor.core.task import Plan, PlanWarning, RunOptions, TaskSpec
 from conductor.core.wording import duration, few, plural
 from conductor.plan.warnings import brief
 
-DEFAULT_WORKERS = 5
 MAX_ROWS = 1000
 """Tasks that the page lists; `--json` lists all."""
 MAX_PATH = 30
@@ -104,7 +103,7 @@ def _task_data(task: TaskSpec, seconds: float) -> dict[str, Any]:
 def _durations(facts: Facts) -> dict[str, float]:
     critical = sum(facts.times[task] for task in facts.critical_path)
     total = sum(facts.times.values())
-    workers = facts.plan.limits.max_workers or DEFAULT_WORKERS
+    workers = facts.plan.limits.max_workers or RunOptions().max_workers
     return {"critical_path": critical, "total": total, "at_least": max(critical, total / workers), "workers": workers}
 
 

@@ -26,7 +26,7 @@ positive = click.IntRange(min=1)
 
 @click.command(
     epilog=examples(
-        ("run my-track", "run it; run it again to go on"),
+        ("run my-track", "run it, or go on"),
         ("run my-track --dry-run", "only say what would run"),
         ("run my-track --only 1.1 1.2", "two tasks of it"),
         ("run my-track --command './do {task_id}'", "where none is given"),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bus.errors import HeldByOther
 from conductor.cli.guard import refuse_from_worker
-from conductor.cli.track import Track, resolve, unknown_task
+from conductor.cli.track import Track, resolve, taking, unknown_task
 from conductor.errors import ConductorError, PlanError
 
 
@@ -98,3 +99,10 @@ def test_an_unknown_task_is_named_with_what_is_close(tmp_path: Path) -> None:
 def test_commands_in_hints_can_be_pasted(tmp_path: Path) -> None:
     track = Track("my track", tmp_path, tmp_path, "a b")
     assert track.command("why", "1 2") == "conductor why 'my track' '1 2' --bus-dir 'a b'"
+
+
+def test_a_track_that_is_held_says_how_to_look_at_it(tmp_path: Path) -> None:
+    with pytest.raises(HeldByOther) as caught, taking(resolve(str(tmp_path), "/tmp/bus")):
+        raise HeldByOther("another conductor holds the track")
+    assert caught.value.hint is not None
+    assert f"`conductor status {tmp_path} --bus-dir /tmp/bus`" in caught.value.hint

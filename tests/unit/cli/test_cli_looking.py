@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bus.wire import TaskId
 from conductor.cli import logs
 from conductor.cli.main import run_command_line
-from conductor.core.events import ControlReceived, TimerFired
+from conductor.cli.summary import summary
+from conductor.cli.track import resolve
+from conductor.core.events import ControlReceived, LaunchFailed, TimerFired
 from conductor.core.words import WORDS
 
 if TYPE_CHECKING:
@@ -197,6 +200,35 @@ def test_a_track_never_run_is_no_error(
 def test_never_run_in_json(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = status(capsys, track)
     assert (data["run"]["state"], data["run"]["id"], data["tasks"]) == ("never_run", None, [])
+
+
+def test_a_plan_never_run_is_pending(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (track / "plan.md").write_text(f"# Plan\n\n```yaml\ndag:\n{NODES}\n```\n")
+    data = status(capsys, track)
+    assert (data["run"]["state"], data["counts"]["pending"]) == ("never_run", 5)
+    assert {(task["status"], task["alive"], task["attempts"]) for task in data["tasks"]} == {("pending", None, 0)}
+    text = call(capsys, "status", str(track))
+    assert text.startswith("never run: 5 pending\n\n· pending  1  First\n")
+    assert text.endswith(f"\n\nStart it: conductor run {track}\n")
+
+
+def test_no_output_is_offered_of_a_command_that_never_started(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start('  nodes:\n    - {id: "1", name: "First"}\n')
+    story.tell(LaunchFailed(TaskId("1"), story.attempt("1"), "no room"))
+    text = call(capsys, "why", str(track), "1")
+    assert "no room" in text
+    assert "conductor logs" not in text
+    assert "conductor logs" not in summary(story.view(), resolve(str(track)), story.host, colour=False)
+
+
+def test_why_says_that_nobody_is_there(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    story.close()
+    text = call(capsys, "why", str(track), "1")
+    assert "But its worker does not live any more: a conductor will find out what became of it.\n" in text
+    assert "The conductor is gone before the run ended.\n" in text
 
 
 def test_looking_writes_nothing(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
