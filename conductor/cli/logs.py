@@ -75,6 +75,8 @@ def _show(
             copy.fresh()
         if live:
             pause(LOOK_EVERY)
+    if is_terminal(sys.stderr) and not any(copy.copied for copy in copies):
+        err("it has printed nothing")
 
 
 def find_attempt(track: Track, reader: Reader, task: str, number: int | None) -> AttemptId | None:
@@ -114,11 +116,14 @@ class _Copy:
         self._source = source
         self._target = target
         self._safe = is_terminal(target)
+        self.copied = False
+        """Whether there was anything."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
     def fresh(self) -> None:
         """Copy what is new."""
         for piece in self._source.fresh():
+            self.copied = True
             if isinstance(piece, Gap):
                 self._target.flush()
                 err(f"[… {piece.size} bytes were not kept …]")

@@ -94,11 +94,11 @@ def _rest(view: RunView, *, colour: bool) -> str:
 
 
 def _left(view: RunView) -> str:
-    """What a run that was stopped leaves to the next one."""
+    """What a run that was stopped leaves open."""
     left = [task.id for task in view.tasks if task.status in OPEN] if view.state == "stopped" else []
     if not left:
         return ""
-    return f"Left for the next run: {one_line(few(left, MOST))}. Nothing that is done is lost."
+    return f"Not done yet: {one_line(few(left, MOST))}. Nothing that is done is lost."
 
 
 def _next(failed: Sequence[TaskView], track: Track) -> list[str]:

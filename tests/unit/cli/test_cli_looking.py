@@ -262,6 +262,15 @@ def test_req31_logs_on_a_terminal_are_escaped(
     assert call(capsys, "logs", str(track), "3") == "hello\\e[2J\n"
 
 
+def test_a_person_is_told_that_nothing_was_printed(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_off(story)
+    monkeypatch.setattr(logs, "is_terminal", lambda stream: True)
+    assert run_command_line(["logs", str(track), "5"]) == 0
+    assert capsys.readouterr().err == "it has printed nothing\n"
+
+
 def test_logs_json(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     worked_off(story)
     data = json.loads(call(capsys, "logs", str(track), "1", "--json"))

@@ -355,7 +355,7 @@ def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Pat
     text = summary(story.view(), resolve(str(track)), story.host, colour=False)
     assert text == (
         "stopped in 3.0s: 1 done, 2 ready.\n"
-        "Left for the next run: 2, 3. Nothing that is done is lost.\n"
+        "Not done yet: 2, 3. Nothing that is done is lost.\n"
         f"\nGo on:    conductor run {track}"
     )
 
