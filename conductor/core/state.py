@@ -15,7 +15,7 @@ from bus.wire import AttemptId, TaskId, dumps
 from conductor.core import graph
 from conductor.core.events import AttemptEnded
 from conductor.core.graph import Graph
-from conductor.core.task import Backoff, Ended, Exited, Pending, Plan, Running, RunOptions, Status, TaskSpec
+from conductor.core.task import Exited, Pending, Plan, Running, RunOptions, Status, TaskSpec
 from conductor.core.transitions import STATUSES, Phase, StatusType
 
 MAX_STORY = 24
@@ -23,8 +23,6 @@ MAX_STORY = 24
 
 ALIVE: tuple[StatusType, ...] = (Running, Exited)
 """Statuses that hold a slot."""
-
-UNFINISHED: tuple[StatusType, ...] = (Pending, *ALIVE, Ended, Backoff)
 
 
 @dataclass(slots=True)
