@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from bus import layout
 from bus._fs import FileSystem
-from bus.errors import BusGone, BusUnsafe
+from bus.errors import BusError, BusGone, BusUnsafe
 from bus.wire import AttemptId
 
 
@@ -30,8 +30,11 @@ class Folders:
             parent, _, leaf = name.rpartition("/")
             try:
                 fd = self.fs.open_directory(leaf, at=self.fd(parent))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                hint = "a `conductor run` makes it again; if it was removed while in use, find out by what"
+                raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
             except OSError as error:
-                raise BusGone(f"the bus has no folder {name}", path=self.path, hint="start `conductor run`") from error
+                raise BusError(f"the folder {name} cannot be opened: {error.strerror}", path=self.path) from error
             self._open[name] = fd
         return fd
 
@@ -46,7 +49,7 @@ class Folders:
         try:
             found = self.fs.stat(leaf, at=at)
         except FileNotFoundError:
-            self.fs.make_directory(leaf, at=at)
+            self._make_directory(leaf, at)
         else:
             if known is not None and identity(found) == self._identify(name, known):
                 return known
@@ -79,8 +82,14 @@ class Folders:
         """Return the folder's descriptor, making the folder if it is missing."""
         if name not in self._open:
             parent, _, leaf = name.rpartition("/")
-            self.fs.make_directory(leaf, at=self.fd(parent))
+            self._make_directory(leaf, self.fd(parent))
         return self.fd(name)
+
+    def _make_directory(self, leaf: str, at: int) -> None:
+        try:
+            self.fs.make_directory(leaf, at=at)
+        except FileNotFoundError as error:  # the folder that we hold open has no name any more
+            raise BusGone("the bus was removed while in use", path=self.path) from error
 
     def is_same_root(self) -> bool:
         """Tell whether the bus is still found under its path."""
@@ -115,6 +124,8 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
     except OSError as error:
         raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
     try:
+        if layout.FORMAT not in fs.names(root) and layout.JOURNAL not in fs.names(root):
+            raise BusGone("there is no bus in this folder", path=path, hint="start `conductor run` first")
         check_root(fs.stat_fd(root), path)
     except BaseException:
         fs.close(root)

@@ -124,12 +124,21 @@ class FileHost(FileReader):
 
     def _check_ours(self) -> None:
         """What we are about to write must reach the bus that others see, and no other conductor may have its lock."""
-        try:
-            found = self.fs.stat(layout.LOCK, at=self.folders.root)
-        except FileNotFoundError:
-            found = None
-        if found is None or identity(found) != self._lock_identity or not self.folders.is_same_root():
+        if not self._still(layout.LOCK, self._lock_identity) or not self.folders.is_same_root():
             raise BusGone("the bus was moved, removed or replaced while in use", path=self.folders.path)
+        if not self._still(layout.JOURNAL, self._journal.identity):
+            raise BusGone(
+                "the journal was replaced or removed while in use",
+                path=layout.JOURNAL,
+                hint="find out what wrote to it (an editor, `sed -i`, a clean-up), then run again",
+            )
+
+    def _still(self, name: str, known: tuple[int, int]) -> bool:
+        """Tell whether a name in the root means the same file as when we opened it."""
+        try:
+            return identity(self.fs.stat(name, at=self.folders.root)) == known
+        except FileNotFoundError:
+            return False
 
     def _keep(self, data: bytes, reason: str) -> None:
         kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync)
@@ -244,7 +253,7 @@ class FileHost(FileReader):
 
     @property
     def _tmp(self) -> int:
-        return self.folders.fd(layout.TMP)
+        return self.folders.refresh(layout.TMP)
 
 
 class _Past:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bus import blobs, layout
 from bus._fs import NO_SPACE, Refused
 from bus.errors import BusCorrupt, BusError, JournalBlocked
-from bus.folders import Folders
+from bus.folders import Folders, identity
 from bus.wire import Record, WireError, decode_record, is_line
 
 
@@ -128,6 +128,8 @@ class Journal:
             self.fd, _ = self._fs.open_regular(layout.JOURNAL, at=folders.root, flags=os.O_RDWR | os.O_APPEND)
         except Refused as error:
             raise BusCorrupt(f"the journal is {error}", path=layout.JOURNAL) from error
+        self.identity = identity(self._fs.stat_fd(self.fd))
+        """Device and inode: a file of this name that has others is not ours."""
         self._size = self._fs.stat_fd(self.fd).st_size
 
     def replay(self, keep: Callable[[bytes, str], None]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import uuid
+from collections.abc import Collection
 
 from bus import layout
 from bus._fs import FileSystem, Refused
@@ -19,14 +20,19 @@ from bus.wire import dumps
 _MINOR = 0
 _NEW = "FORMAT.new"
 _LEGACY = "legacy-"
+_MARKS_OF_OLDER = frozenset({layout.JOURNAL, layout.EVENTS})
+_OLDER = _MARKS_OF_OLDER | {layout.LOCKS_VIEW, layout.WORKERS_VIEW} | frozenset(layout.FOLDERS)
+"""What the bus of an older program may hold."""
+
 _OURS_BEFORE_FORMAT = frozenset({layout.LOCK, layout.GITIGNORE, _NEW})
 
 
 def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
     """Make the bus's directory if it is missing, and open it. Raises BusUnsafe, and BusError where that is impossible.
 
-    A directory that is ours and no bus yet (an older program's, or one made by hand) is closed to others; a bus that
-    is open to others is refused.
+    A directory of ours that is empty, or holds what an older program left, becomes a bus and is closed to others. One
+    that holds anything else is somebody's: it is refused before anything in it is touched. So is a bus that is open to
+    others.
     """
     path = os.path.abspath(path)
     try:
@@ -43,7 +49,10 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
         raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
     try:
         found = fs.stat_fd(root)
-        if found.st_uid == os.geteuid() and layout.FORMAT not in fs.names(root):
+        names = fs.names(root)
+        if layout.FORMAT not in names:
+            _refuse_foreign(names, path)
+        if found.st_uid == os.geteuid() and layout.FORMAT not in names:
             fs.chmod_fd(root, 0o700)
             found = fs.stat_fd(root)
         if not unsafe:
@@ -52,6 +61,20 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
         fs.close(root)
         raise
     return Folders(fs, path, root)
+
+
+def _refuse_foreign(names: Collection[str], path: str) -> None:
+    """Raise BusUnsafe where a folder without FORMAT is neither empty nor what an older program left."""
+    found = {name for name in names if name not in _OURS_BEFORE_FORMAT and not name.startswith(_LEGACY)}
+    if not found or (found & _MARKS_OF_OLDER and found <= _OLDER):
+        return
+    foreign = sorted(found - _OLDER) or sorted(found)
+    shown = ", ".join(ascii(name)[1:-1] for name in foreign[:3]) + (" …" if len(foreign) > 3 else "")
+    raise BusUnsafe(
+        f"this folder is no bus and not empty: it holds {shown}",
+        path=path,
+        hint="name a new or an empty folder with --bus-dir; nothing in this one was touched",
+    )
 
 
 def furnish(folders: Folders, *, sync: bool) -> list[str]:

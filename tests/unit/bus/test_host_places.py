@@ -1,0 +1,90 @@
+"""Where a bus may be, and what happens when it is taken away: folders that are no bus, replaced and removed files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus import layout
+from bus._fs import FileSystem
+from bus.errors import BusError, BusGone, BusUnsafe
+from bus.host import open_host
+from bus.reader import open_reader
+from bus.wire import Stamp, TaskId
+
+NOW = Stamp(1.0, 2.0, "boot")
+ATTEMPT = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "bus"
+
+
+@pytest.mark.parametrize("names", [["src", ".git"], ["plan.md"], ["events", "plan.md"], ["notes"]])
+def test_requirement_28_a_folder_that_is_no_bus_is_refused_and_not_touched(root: Path, names: list[str]) -> None:
+    root.mkdir(mode=0o755)
+    root.chmod(0o755)
+    for name in names:
+        (root / name).mkdir()
+    with pytest.raises(BusUnsafe, match="no bus and not empty"):
+        open_host(root, durability="process")
+    assert sorted(path.name for path in root.iterdir()) == sorted(names)
+    assert root.stat().st_mode & 0o777 == 0o755
+    with pytest.raises(BusGone, match="no bus"):
+        open_reader(root)
+
+
+def test_an_empty_folder_becomes_a_bus(root: Path) -> None:
+    root.mkdir(mode=0o755)
+    open_host(root, durability="process").close()
+    assert root.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_requirement_10_a_journal_that_was_replaced_stops_its_writer(root: Path, remove: bool) -> None:
+    host = open_host(root, durability="process")
+    host.stage("NOTE", {"text": "kept"}, NOW)
+    host.commit()
+    journal = root / "queue.jsonl"
+    body = journal.read_bytes()
+    journal.unlink()
+    if not remove:
+        journal.write_bytes(body)
+    host.stage("NOTE", {"text": "lost otherwise"}, NOW)
+    with pytest.raises(BusGone, match="replaced or removed"):
+        host.commit()
+
+
+@pytest.mark.parametrize("what", [".", "inbox", "tmp", "events", "control"])
+def test_a_bus_that_is_removed_in_use_is_said_to_be_gone_or_is_mended(root: Path, what: str) -> None:
+    host = open_host(root, durability="process")
+    shutil.rmtree(root / what)
+    try:
+        host.scan()
+        os.close(host.create_attempt(ATTEMPT))
+        host.write_views({}, {"x": 1})
+        host.stage("NOTE", {"text": "x"}, NOW)
+        host.commit()
+    except BusGone:
+        assert what == "."
+    else:
+        assert what != "."
+
+
+def test_too_many_open_files_is_not_said_to_be_a_missing_folder(root: Path) -> None:
+    open_host(root, durability="process").close()
+
+    class NoDescriptors(FileSystem):
+        def open_directory(self, name: Any, *, at: int | None = None) -> int:
+            if at is not None:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().open_directory(name)
+
+    with pytest.raises(BusError, match="Too many open files"):
+        open_host(root, durability="process", fs=NoDescriptors())
