@@ -36,6 +36,9 @@ SHARE = 0.05
 
 MAX_BAR = 40
 
+BAR = {"running": "╍", "pending": "─"}
+"""What the parts of the bar are made of that are not over, so that it also speaks without colours."""
+
 ECHO = 4
 """Columns left free behind the last line: the terminal's `^C` there must not begin a new one."""
 
@@ -149,7 +152,7 @@ class LiveScreen:
         if width >= 8:
             for status, columns in bar(totals.counts, width):
                 style = "bright_black" if status == "pending" else STATUS_STYLE[status]
-                line.append("━" * columns, style=style)
+                line.append(BAR.get(status, "━") * columns, style=style)
             line.append("  ")
         line.append(text)
         line.truncate(max(room, 1), overflow="ellipsis")

@@ -211,7 +211,7 @@ def test_live_draws_one_line_a_task_and_the_whole(story: Story) -> None:
             "· pending    2  Second",
             "◔ waiting    3  Third            for a.py, in use by 1",
             "",
-            "━━━━━━━━━━━━━━━━━━━━━━━━━━  0/3 done · 1 of 5 workers · 4.0s, about 26s left",
+            "╍╍╍╍╍╍╍╍──────────────────  0/3 done · 1 of 5 workers · 4.0s, about 26s left",
         ]
 
 
