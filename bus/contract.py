@@ -83,6 +83,9 @@ class Reader(Protocol):
     def load_plan(self, sha: str) -> bytes:
         """Return a frozen plan; raises BusError where it is missing or its hash is wrong."""
 
+    def has_attempt(self, attempt: AttemptId) -> bool:
+        """Tell whether the attempt's folder is there."""
+
     def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
         """Return the attempt's result; None before it is written, and where the file is not what it must be."""
 

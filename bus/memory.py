@@ -130,6 +130,10 @@ class MemoryReader:
             raise BusCorrupt("the frozen plan cannot be read: it is missing")
         return body
 
+    def has_attempt(self, attempt: AttemptId) -> bool:
+        """Tell whether the attempt was made."""
+        return attempt in self._bus._attempts
+
     def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
         """Return the attempt's result; None before it is written."""
         data = self._read(attempt, layout.EXIT)

@@ -72,6 +72,14 @@ class FileReader:
             raise BusCorrupt("the frozen plan was changed", path=path)
         return body
 
+    def has_attempt(self, attempt: AttemptId) -> bool:
+        """Tell whether the attempt's folder is there."""
+        try:
+            self.fs.close(self.folders.attempt(attempt))
+        except FileNotFoundError:
+            return False
+        return True
+
     def read_exit(self, attempt: AttemptId) -> ExitRecord | None:
         """Return the attempt's result; None before it is written, and where the file is not what it must be."""
         found = self._attempt_json(attempt, layout.EXIT)

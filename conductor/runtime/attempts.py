@@ -6,13 +6,16 @@ the inbox, then `exit.json`, then the lock, then proof that nothing of the tree 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bus.contract import Host
 from bus.wire import AttemptId, ExitRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
-from conductor.runtime.launch.base import Launcher
+from conductor.runtime.launch.base import Launcher, Life
+
+LINGER = 5.0
+"""Seconds that a worker may live on after it has written its result."""
 
 
 @dataclass(slots=True)
@@ -21,6 +24,8 @@ class _Open:
     force_at: float | None = None
     """Monotonic time after which the tree is ended from here, because the worker's own ladder should be over."""
     detail: str = "the worker died before it wrote its result"
+    kill_at: float | None = None
+    """Monotonic time after which a worker that has written its result, and does not end, is ended."""
 
 
 class Attempts:
@@ -32,6 +37,8 @@ class Attempts:
         self._open: dict[AttemptId, _Open] = {}
         self.unsettled = False
         """Whether, since the last `suspects`, the end of some attempt could not be told yet: look again soon."""
+        self._now = 0.0
+        self._lives: Mapping[AttemptId, Life] = {}
 
     def task_of(self, attempt: AttemptId) -> TaskId | None:
         """Return the task of an open attempt; None where the attempt is not open."""
@@ -60,11 +67,12 @@ class Attempts:
     def suspects(self, now: float) -> list[AttemptId]:
         """Return attempts whose worker ended, is unknown to the launcher, or had its time to stop."""
         self.unsettled = False
-        lives = self._launcher.poll(self._open)
+        self._now, self._lives = now, self._launcher.poll(self._open)
         return [
             attempt
             for attempt, one in self._open.items()
-            if lives.get(attempt, "lost") in ("ended", "lost") or (one.force_at is not None and now >= one.force_at)
+            if self._lives.get(attempt, "lost") in ("ended", "lost")
+            or (one.force_at is not None and now >= one.force_at)
         ]
 
     def settle(self, attempt: AttemptId, now: float) -> Fact | None:
@@ -85,14 +93,25 @@ class Attempts:
             return None
         if fact := self._result(attempt, one.task):
             return fact
-        started = self._host.read_command(attempt) is not None
+        # A folder that was deleted tells nothing; what was launched is then taken as started, and counts.
+        started = self._host.read_command(attempt) is not None or not self._host.has_attempt(attempt)
         return WorkerGone(one.task, attempt, started, one.detail)
 
     def is_over(self, attempt: AttemptId, exit: ExitRecord) -> bool:
-        """Tell whether a result may count: its worker proved the tree empty, or we do now."""
-        if exit.tree_empty or self._prove_empty(attempt):
+        """Tell whether a result may count: its worker is gone, and its tree was proved empty, by the worker or now."""
+        over = self._worker_is_gone(attempt) and (exit.tree_empty or self._prove_empty(attempt))
+        self.unsettled |= not over
+        return over
+
+    def _worker_is_gone(self, attempt: AttemptId) -> bool:
+        """Tell whether the worker of a result has ended; one that lingers is ended after a grace, its result kept."""
+        if self._lives.get(attempt) == "ended" or not self._host.is_live(attempt):
             return True
-        self.unsettled = True
+        one = self._open[attempt]
+        if one.kill_at is None:
+            one.kill_at = self._now + LINGER
+        elif self._now >= one.kill_at:
+            self._launcher.kill_tree(attempt, self._host.read_command(attempt))
         return False
 
     def _prove_empty(self, attempt: AttemptId) -> bool:

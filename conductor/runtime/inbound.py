@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bus.contract import Control, Host, Incoming, Quarantined
-from bus.wire import AttemptId, JsonObject, Message, TaskId, exit_from_json
+from bus.wire import AttemptId, JsonObject, Message, TaskId
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact, ProgressReceived, ReportReceived, ResultReceived
 from conductor.runtime.attempts import Attempts
@@ -49,36 +49,58 @@ class Inbound:
         """Until the first look is over: what lies there then was meant for an earlier conductor."""
 
     def read(self, attempts: Attempts) -> list[Entry]:
-        """Return an entry for each new message of an open attempt and each control, in the scan's order.
-
-        A message of an attempt that is not open is refused into quarantine; one that is recorded already (the
-        conductor died between the record and the removal) is only removed. A result stays where it is until nothing
-        of its attempt's tree is left: until then the attempt keeps its slot and its files.
-        """
+        """Return an entry for each new message of an open attempt and each control, in the scan's order."""
         scan = self._host.scan()
-        entries = []
-        for incoming in scan.messages:
-            message = incoming.message
-            task = attempts.task_of(message.attempt)
-            if message.id in self._known:
-                self._host.discard([incoming])
-            elif task is None:
-                self._host.refuse(incoming, f"attempt {message.attempt} is not open")
-            elif (fact := _fact_of(message, task)) is not None:
-                if isinstance(fact, ResultReceived) and not attempts.is_over(fact.attempt, fact.exit):
-                    continue
-                entries.append(entry_of(fact, source=f"worker:{message.attempt}", id=message.id, item=incoming))
-            else:
-                entries.append(_unknown(incoming, task))
-        for control in scan.controls:
-            if control.verb in MACHINE_VERBS and not self._is_for_us(control):
-                self._host.refuse(control, "meant for an earlier conductor")
-                continue
-            fact = ControlReceived(control.verb, control.who, control.target, control.text)
-            entries.append(entry_of(fact, source=f"operator:{control.who}", item=control))
-        entries += [_set_aside(one) for one in scan.quarantined]
+        found = [self._of_message(incoming, attempts) for incoming in scan.messages]
+        found += [self._of_control(control) for control in scan.controls]
+        found += [_set_aside(one) for one in scan.quarantined]
         self._first = False
-        return entries
+        return [entry for entry in found if entry is not None]
+
+    def _of_message(self, incoming: Incoming, attempts: Attempts) -> Entry | None:
+        """Return what a message says; None where it says nothing (now).
+
+        One of an attempt that is not open is refused into quarantine; one that is recorded already (the conductor died
+        between the record and the removal) is only removed.
+        """
+        message = incoming.message
+        task = attempts.task_of(message.attempt)
+        if message.id in self._known:
+            self._host.discard([incoming])
+            return None
+        if task is None:
+            self._host.refuse(incoming, f"attempt {message.attempt} is not open")
+            return None
+        if message.type == "RESULT":
+            fact: Fact | None = self._result(incoming, task, attempts)
+            if fact is None:
+                return None
+        else:
+            fact = _fact_of(message, task)
+        source = f"worker:{message.attempt}"
+        if fact is None:
+            return Entry(message.type, message.payload, task, message.attempt, source, None, message.id, incoming)
+        return entry_of(fact, source=source, id=message.id, item=incoming)
+
+    def _result(self, incoming: Incoming, task: TaskId, attempts: Attempts) -> ResultReceived | None:
+        """A RESULT only announces `exit.json`, which is the result.
+
+        Without one it is refused, since whatever runs in an attempt can hand in messages. It stays where it is until
+        worker and tree are gone: until then the attempt keeps its slot and its files.
+        """
+        attempt = incoming.message.attempt
+        exit = self._host.read_exit(attempt)
+        if exit is None:
+            self._host.refuse(incoming, "a RESULT without exit.json")
+            return None
+        return ResultReceived(task, attempt, exit) if attempts.is_over(attempt, exit) else None
+
+    def _of_control(self, control: Control) -> Entry | None:
+        if control.verb in MACHINE_VERBS and not self._is_for_us(control):
+            self._host.refuse(control, "meant for an earlier conductor")
+            return None
+        fact = ControlReceived(control.verb, control.who, control.target, control.text)
+        return entry_of(fact, source=f"operator:{control.who}", item=control)
 
     def _is_for_us(self, control: Control) -> bool:
         return not self._first if control.epoch is None else control.epoch == self._host.epoch
@@ -92,21 +114,12 @@ class Inbound:
 def _fact_of(message: Message, task: TaskId) -> Fact | None:
     payload = message.payload
     match message.type:
-        case "RESULT":
-            return ResultReceived(task, message.attempt, exit_from_json(payload))
         case "REPORT":
             return ReportReceived(task, message.attempt, payload)
         case "PROGRESS":
             return ProgressReceived(task, message.attempt, payload.get("pct"), payload.get("text") or "")
         case _:
             return None
-
-
-def _unknown(incoming: Incoming, task: TaskId) -> Entry:
-    message = incoming.message
-    return Entry(
-        message.type, message.payload, task, message.attempt, f"worker:{message.attempt}", None, message.id, incoming
-    )
 
 
 def _set_aside(found: Quarantined) -> Entry:

@@ -156,6 +156,14 @@ def test_an_attempt_is_claimed_once(bus: Any) -> None:
     assert host.read_command(ATTEMPT) == {"pid": 12, "start_ticks": 22, "session": 12}
 
 
+def test_an_attempt_is_there_once_it_was_made(bus: Any) -> None:
+    host = bus.host()
+    assert not host.has_attempt(ATTEMPT)
+    os.close(host.create_attempt(ATTEMPT))
+    assert bus.reader().has_attempt(ATTEMPT)
+    assert not bus.reader().has_attempt(OTHER)
+
+
 def test_live_is_held_as_long_as_anybody_has_the_descriptor(bus: Any) -> None:
     host = bus.host()
     live = host.create_attempt(ATTEMPT)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
+from bus.hand import result_message
 from bus.memory import MemoryBus
-from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, TaskId, WorkerSpec
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, TaskId, WorkerSpec, to_json
 from conductor.config import Settings
 from conductor.core import invariants
 from conductor.core.events import ControlReceived, Fact, RunResumed, RunStarted
@@ -35,10 +36,19 @@ class Workers(FakeLauncher):
         super().__init__()
         self.bus = bus
         self.behaviour: dict[str, Callable[[WorkerSpec, Workers], None]] = {}
+        self.held: dict[AttemptId, int] = {}
+        """Locks of workers that live on, by attempt: a worker holds its lock until `kill_tree` or its end."""
+
+    def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+        if attempt in self.held:
+            os.close(self.held.pop(attempt))
+        return super().kill_tree(attempt, command)
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
         intents = [record for record in self.bus.reader().records() if record.attempt == spec.attempt]
         assert [record.type for record in intents] == ["WORKER_DISPATCHED"], "the intent is on disk before the launch"
+        if self.behaviour.get(spec.task) is write_and_linger:
+            self.held[spec.attempt] = os.dup(live)
         super().launch(spec, live)
         self.behaviour.get(spec.task, succeed)(spec, self)
 
@@ -58,6 +68,11 @@ def fail(spec: WorkerSpec, workers: Workers) -> None:
 
 def vanish(spec: WorkerSpec, workers: Workers) -> None:
     workers.lives[spec.attempt] = "ended"
+
+
+def write_and_linger(spec: WorkerSpec, workers: Workers) -> None:
+    """Write the result and live on, holding the lock."""
+    workers.bus.hand(spec.attempt).finish(ending("ok"))
 
 
 def go_on(spec: WorkerSpec, workers: Workers) -> None:
@@ -212,6 +227,48 @@ def test_a_result_whose_tree_is_not_empty_waits_until_it_is(stage: Callable[...,
     one.watcher.asleep = [lambda: None, end_it]
     one.run()
     assert isinstance(one.status("1"), Done)
+
+
+def test_a_result_that_the_command_forged_counts_for_nothing(stage: Callable[..., Stage]) -> None:
+    def forge(spec: WorkerSpec, workers: Workers) -> None:
+        hand = workers.bus.hand(spec.attempt)
+        hand.publish(result_message(spec.attempt, to_json(ending("ok"))))
+
+    one = stage("1", retries=0)
+    one.workers.behaviour["1"] = forge
+    one.watcher.asleep = [
+        lambda: None,
+        lambda: None,
+        lambda: one.workers.end(next(iter(one.workers.orders)), ending("fails")),
+    ]
+    one.run()
+    assert isinstance(one.status("1"), Failed)
+    assert any("without exit.json" in reason for reason in one.bus.quarantine.values())
+
+
+def test_never_two_live_attempts_a_result_counts_once_its_worker_is_gone(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1")
+
+    def look() -> None:
+        assert one.types("1") == ["WORKER_DISPATCHED"]
+
+    one.workers.behaviour["1"] = write_and_linger
+    one.watcher.asleep = [look] * 4
+    one.run()
+    assert isinstance(one.status("2"), Done)
+    assert next(iter(one.workers.orders)) in one.workers.killed, "a worker that lingers is ended after a grace"
+
+
+def test_an_attempt_whose_folder_was_deleted_counts_as_started(stage: Callable[..., Stage]) -> None:
+    def delete(spec: WorkerSpec, workers: Workers) -> None:
+        del workers.bus._attempts[spec.attempt]
+        workers.lives[spec.attempt] = "ended"
+
+    one = stage("1", retries=0)
+    one.workers.behaviour["1"] = delete
+    one.run()
+    assert one.types("1").count("WORKER_DISPATCHED") == 1
+    assert isinstance(one.status("1"), Failed)
 
 
 def test_a_launch_that_fails_uses_no_retry(stage: Callable[..., Stage]) -> None:
