@@ -52,6 +52,13 @@ def _cwd() -> str:
 
 def main() -> None:
     """Run the command line (or the warm process) and leave with its exit code."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # before the command line was ready to take it: nothing was begun
+        raise SystemExit(130) from None
+
+
+def _main() -> None:
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.stdout.write(f"conductor {__version__}\n")

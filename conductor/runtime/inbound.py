@@ -105,6 +105,10 @@ class Inbound:
     def _is_for_us(self, control: Control) -> bool:
         return not self._first if control.epoch is None else control.epoch == self._host.epoch
 
+    def forget_recorded(self) -> None:
+        """Remove what a conductor recorded and died before removing; also where nothing else is to be done."""
+        self._host.discard([one for one in self._host.scan().messages if one.message.id in self._known])
+
     def recorded(self, entries: list[Entry]) -> None:
         """These entries are committed: remove their files and remember their ids."""
         self._known.update(entry.id for entry in entries if entry.id is not None)

@@ -16,6 +16,7 @@ from conductor.plan.warnings import brief
 from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
 from conductor.runtime.driver import Driver, Observer, Order, Ports
+from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import Signals
@@ -38,6 +39,7 @@ class Session:
             self._launcher = stack.enter_context(closing(LocalLauncher()))
             self.host: FileHost = stack.enter_context(closing(open_host(request.bus)))
             self._replayed = replay(self.host)
+            Inbound(self.host, self._replayed.message_ids).forget_recorded()
             if first is None or self._replayed.started is not None:
                 first = begin(request, self._replayed)
             self.start: Start = first

@@ -51,7 +51,7 @@ class Views:
                     "last_heartbeat": self._last_beat(task.attempt, stamp, task.started_at),
                 }
         self._beats = {attempt: beat for attempt, beat in self._beats.items() if attempt in workers}
-        self._host.write_views({}, workers)
+        self._host.write_views(_locks(state), workers)
 
     def _last_beat(self, attempt: AttemptId, stamp: Stamp, started_at: float | None) -> str:
         """Return when we saw the heartbeat change last (the start before the first), on our own clock."""
@@ -61,3 +61,16 @@ class Views:
         if attempt not in self._beats or self._beats[attempt][0] != value:
             self._beats[attempt] = (value, utc(stamp.wall))
         return self._beats[attempt][1]
+
+
+def _locks(state: State) -> dict[str, Any]:
+    """The files that running tasks have declared, each with its worker: nobody else writes them meanwhile."""
+    return {
+        pattern: {
+            "worker_id": state.tasks[id].attempt,
+            "acquired_at": utc(state.tasks[id].started_at),
+            "expires_at": None,
+        }
+        for id in state.running
+        for pattern in state.tasks[id].spec.files
+    }

@@ -526,6 +526,23 @@ def test_the_views_tell_who_runs_and_how_workers_ended(stage: Callable[..., Stag
     assert view() == {"1": "FAILED", "2": "COMPLETE"}
 
 
+def test_the_lock_view_tells_which_files_running_tasks_have(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.plan = plan_of(task_of("1", run=("work",), files=("src/a.py", "docs/*")))
+    seen: list[object] = []
+
+    def look() -> None:
+        seen.append({path: lock["worker_id"] for path, lock in one.bus.views["locks.json"].items()})
+        one.workers.end(next(iter(one.workers.orders)), ending("ok"))
+
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [lambda: None, lambda: None, look]
+    one.run()
+    [attempt] = one.workers.orders
+    assert seen == [{"src/a.py": attempt, "docs/*": attempt}]
+    assert one.bus.views["locks.json"] == {}
+
+
 def test_fail_fast_skips_what_was_not_started(stage: Callable[..., Stage]) -> None:
     one = stage("1", "2", retries=0, fail_fast=True, max_workers=1)
     one.workers.behaviour["1"] = fail
