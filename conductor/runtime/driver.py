@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
 from bus.contract import Host
-from bus.errors import JournalBlocked
+from bus.errors import BusError, BusGone, JournalBlocked
 from bus.wire import Record, WorkerSpec
 from conductor.core.codec import encode
 from conductor.core.events import Fact, LaunchFailed, ResultReceived, TimerFired
@@ -213,7 +213,9 @@ class Driver:
             order = self._ports.order(wanted)
             live = self._ports.host.create_attempt(wanted.attempt, order.files)
             self._ports.launcher.launch(order.spec, live)
-        except (LaunchError, OSError) as error:
+        except (LaunchError, OSError, BusError) as error:
+            if isinstance(error, BusGone):
+                raise
             self._consequences.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
 
     def _sleep(self, look_again: float | None) -> None:
