@@ -56,15 +56,29 @@ _MEANT = {
     "workers": "max_workers",
     "members": "tasks",
 }
+_UNMISTAKABLE = frozenset(("retry", "maxretries", "timelimit"))
+"""Other words that can mean nothing else."""
 
 
 @lru_cache(maxsize=1024)
 def meant_key(key: str, known: tuple[str, ...]) -> str | None:
     """Return the known key that an unknown one was probably meant to be."""
-    plain = "".join(c for c in key.lower() if c.isalnum())
+    plain = _plain(key)
     meant = _MEANT.get(plain)
-    if meant in known:
-        return meant
+    return meant if meant in known else _close_key(plain, known)
+
+
+def is_misspelt(key: str, meant: str) -> bool:
+    """Whether the key is the other one but for a few letters or its number, not a word that may mean something else."""
+    plain = _plain(key)
+    return plain in _UNMISTAKABLE or _close_key(plain, (meant,)) is not None
+
+
+def _plain(key: str) -> str:
+    return "".join(c for c in key.lower() if c.isalnum())
+
+
+def _close_key(plain: str, known: tuple[str, ...]) -> str | None:
     by_plain = {name.replace("_", ""): name for name in known}
     if plain in by_plain:
         return by_plain[plain]

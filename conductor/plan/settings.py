@@ -9,11 +9,11 @@ from conductor.core.task import Limits
 from conductor.plan import fields
 from conductor.plan.errors import shown
 from conductor.plan.fields import field_error
-from conductor.plan.near import meant_key
+from conductor.plan.near import is_misspelt, meant_key
 from conductor.plan.tasks import read_agent, read_env
-from conductor.plan.unknown_keys import not_supported, warn_no_effect
+from conductor.plan.unknown_keys import TASK_KEYS, not_supported, warn_no_effect
 from conductor.plan.warnings import Warnings
-from conductor.plan.yaml_text import Node, as_json
+from conductor.plan.yaml_text import Node, Text, as_json
 
 
 def read_defaults(node: Node, warnings: Warnings) -> dict[str, Any]:
@@ -31,10 +31,27 @@ def read_defaults(node: Node, warnings: Warnings) -> dict[str, Any]:
             continue
         found[str(key)] = as_json(value)
         if not not_supported(key, value, warnings):
-            meant = meant_key(key, tuple(DEFAULTS))
-            hint = " Put it under limits." if key in LIMITS else f' Did you mean "{meant}"?' if meant else ""
-            warnings.add("did_you_mean", f"defaults: {shown(key)} is not a default and has no effect.{hint}", key.line)
+            _unknown_default(key, warnings)
     return found
+
+
+def _unknown_default(key: Text, warnings: Warnings) -> None:
+    """Judge a key that is no default: what was probably meant to limit the tasks is an error."""
+    meant = meant_key(key, tuple(DEFAULTS))
+    if meant in _GUARDS and is_misspelt(key, meant):
+        hint = f'Did you mean "{meant}"?'
+        raise field_error("defaults", f"{shown(key)} is not a default, and the tasks would run without it", key, hint)
+    hint = (
+        " Put it under limits."
+        if key in LIMITS
+        else f' Did you mean "{meant}"?'
+        if meant
+        else " Put it into the tasks."
+        if key in TASK_KEYS
+        else ""
+    )
+    code = "did_you_mean" if key in LIMITS or meant else "key_without_effect"
+    warnings.add(code, f"defaults: {shown(key)} is not a default and has no effect.{hint}", key.line)
 
 
 def read_limits(node: Node, warnings: Warnings) -> Limits:
@@ -98,5 +115,7 @@ _UNWATCHED = {
     "budget_usd": "what a run costs is neither counted nor limited. Set a limit in the commands that cost something",
 }
 """Limits that are read, and that nothing watches yet: what happens instead."""
+_GUARDS = frozenset(("timeout", "retries"))
+"""Defaults without which the tasks run without a limit that was asked for."""
 TASK_DEFAULTS = ("env", "changes", "effect", "type")
 """Defaults that no flag can override: they are written into the tasks when the plan is read."""

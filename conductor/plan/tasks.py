@@ -16,7 +16,7 @@ from conductor.plan.errors import plan_error, shown
 from conductor.plan.fields import field_error
 from conductor.plan.file_patterns import leaves_project, split_list, split_note
 from conductor.plan.near import did_you_mean
-from conductor.plan.unknown_keys import not_supported, refuse_agent_manual, unknown_task_key
+from conductor.plan.unknown_keys import UnknownTaskKeys, not_supported, refuse_agent_manual
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
@@ -34,6 +34,7 @@ class TaskReader:
         self._known = known
         self._warnings = warnings
         self._defaults = defaults
+        self._unknown = UnknownTaskKeys(known, warnings)
         self._task = ""
 
     def read(self, task: TaskId, node: Map, index: int, prose: str, ticked: bool) -> TaskSpec:
@@ -55,7 +56,7 @@ class TaskReader:
             elif key not in _NAMES:
                 extra[str(key)] = as_json(value)
                 if not not_supported(key, value, self._warnings):
-                    unknown_task_key(key, value, node, self._known, self._warnings)
+                    self._unknown.judge(key, value, node)
         name = node.get(_NAME)
         return TaskSpec(
             id=task,
@@ -67,6 +68,10 @@ class TaskReader:
             extra=extra,
             **values,
         )
+
+    def finish(self) -> None:
+        """Warn of what concerns all tasks that were read."""
+        self._unknown.report()
 
     def _warn(self, code: str, message: str, at: Node) -> None:
         if self._warnings.full(code):

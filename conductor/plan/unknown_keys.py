@@ -1,17 +1,20 @@
 """Keys that nothing acts on: kept, unless leaving them unheeded would change what the user gets.
 
-Some belong to features of later versions. They are read and checked, so that a plan need not change when the feature
-comes; that nothing acts on them is said, once for each key.
+What only describes a task is expected to do nothing; of other keys it is said that they have no effect. Some belong to
+features of later versions. They are read and checked, so that a plan need not change when the feature comes; that
+nothing acts on them is said, once for each key.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
 
 from bus.wire import TaskId
+from conductor.core.wording import few, plural
 from conductor.plan.errors import shown
 from conductor.plan.fields import field_error, is_null
-from conductor.plan.near import meant_key
+from conductor.plan.near import is_misspelt, meant_key
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text
 
@@ -26,6 +29,17 @@ _ORDERING_FOR_SURE = frozenset(
     ("depend", "depends", "dependson", "dependon", "deps", "dep", "dependency", "dependencies", "needs", "need")
 )
 """With other keys near to `depends_on` (`requires`, `after`, …) it depends on whether they name tasks."""
+
+_GUARDS = frozenset(
+    ("timeout", "verify", "retries", "files", "run", "reads", "resources", "outputs", "approve", "isolation")
+)
+"""Keys without which a task runs without its limit, its check, its order against others, or not at all."""
+
+_DESCRIPTIVE = frozenset(
+    ("description", "desc", "summary", "title", "note", "notes", "details", "rationale", "reason", "comment",
+     "comments", "owner", "assignee", "author", "status", "tags", "labels", "category", "links", "refs")
+)  # fmt: skip
+"""Keys that people write for people."""
 
 _REVERSED = frozenset(("blocks", "unblocks", "required_by", "before"))
 _NO_TASKS = frozenset(("none", "-", "n/a"))
@@ -77,24 +91,51 @@ def refuse_agent_manual(value: Node) -> None:
         )
 
 
-def unknown_task_key(key: Text, value: Node, node: Map, known: Container[TaskId], warnings: Warnings) -> None:
-    """Judge a key of a task that is none of ours.
+class UnknownTaskKeys:
+    """Judges the keys of tasks that are none of ours, and counts those that have no effect."""
 
-    A misspelt dependency whose loss would lose an ordering, or a misspelt safeguard, is an error; whatever else is
-    close to a known key is a warning; the rest is silently kept.
-    """
-    if key in _REVERSED and any(TaskId(task) in known for task in _named(value)):
-        message = f"{key} orders nothing; write depends_on in the tasks that come later"
-        warnings.add("reverse_dependency", message, key.line)
-    meant = meant_key(key, TASK_KEYS)
-    if meant is None or meant == key:
-        return
-    hint = f'Did you mean "{meant}"?'
-    if meant == "depends_on" and _loses_ordering(key, value, node, known):
-        raise field_error(key, "not a key of a task, and without it the order of tasks would be lost", key, hint)
-    if meant in ("approve", "isolation") and not is_null(value) and value != "none":
-        raise field_error(key, "not a key of a task, and the task would run without it", key, hint)
-    warnings.add("did_you_mean", f"{shown(key)} is not a key of a task and has no effect. {hint}", key.line)
+    def __init__(self, known: Container[TaskId], warnings: Warnings) -> None:
+        self._known = known
+        self._warnings = warnings
+        self._unheeded: Counter[str] = Counter()
+        self._first_line = 0
+
+    def judge(self, key: Text, value: Node, node: Map) -> None:
+        """Judge one key of the task `node`.
+
+        A misspelt dependency whose loss would lose an ordering, or a misspelt safeguard, is an error; whatever else is
+        close to a known key is a warning; the rest is counted.
+        """
+        if key in _REVERSED and any(TaskId(task) in self._known for task in _named(value)):
+            message = f"{key} orders nothing; write depends_on in the tasks that come later"
+            self._warnings.add("reverse_dependency", message, key.line)
+            return
+        meant = meant_key(key, TASK_KEYS)
+        if meant is not None and not (key in _DESCRIPTIVE and Text(meant) in node):
+            self._near(key, value, node, meant)
+        elif key not in _DESCRIPTIVE and key not in _REVERSED and _asks(value):
+            self._first_line = self._first_line or key.line
+            self._unheeded[str(key)] += 1
+
+    def report(self) -> None:
+        """Warn of the keys that have no effect, in one line for all tasks."""
+        if not self._unheeded:
+            return
+        keys = [f"{shown(key)[1:-1]} ({plural(count, 'task')})" for key, count in self._unheeded.most_common()]
+        self._warnings.add("key_without_effect", f"these keys have no effect: {few(keys, 10)}", self._first_line)
+
+    def _near(self, key: Text, value: Node, node: Map, meant: str) -> None:
+        hint = f'Did you mean "{meant}"?'
+        if meant == "depends_on" and _loses_ordering(key, value, node, self._known):
+            raise field_error(key, "not a key of a task, and without it the order of tasks would be lost", key, hint)
+        if meant in _GUARDS and is_misspelt(key, meant) and Text(meant) not in node and _asks(value):
+            raise field_error(key, "not a key of a task, and the task would run without it", key, hint)
+        self._warnings.add("did_you_mean", f"{shown(key)} is not a key of a task and has no effect. {hint}", key.line)
+
+
+def _asks(value: Node) -> bool:
+    """Whether the value asks for anything."""
+    return bool(value) and not is_null(value) and value != "none"
 
 
 def _loses_ordering(key: str, value: Node, node: Map, known: Container[TaskId]) -> bool:

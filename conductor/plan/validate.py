@@ -114,6 +114,7 @@ def _tasks(
     for index, (task, node) in enumerate(ids.items()):
         said = prose.get(task, nothing)
         tasks.append(reader.read(task, node, index, said.text, said.ticked))
+    reader.finish()
     ticked = sum(task.ticked for task in tasks)
     if ticked:
         message = (

@@ -3,6 +3,8 @@
 Tasks
     tasks_ticked              boxes are ticked already; the tasks run all the same
     did_you_mean              an unknown key is close to a known one
+    key_without_effect        keys that nothing acts on; of tasks once for the plan, but for those that only describe
+                              (description, note, status, owner, tags, … : `_DESCRIPTIVE` in unknown_keys.py)
     not_supported_yet         something is asked for that this version does not do; what happens instead
     reverse_dependency        `blocks` and the like name tasks; only `depends_on` orders them
     duplicate_dependency      a dependency is named twice

@@ -185,20 +185,33 @@ def test_defaults_are_converted(load_nodes: LoadNodes, codes: Codes) -> None:
     assert codes(plan) == []
 
 
-def test_an_unknown_default_is_a_warning(load_nodes: LoadNodes, codes: Codes) -> None:
-    plan = load_nodes("- id: a", "defaults: {timout: 1h}")
-    assert codes(plan) == ["did_you_mean"]
-    assert '"timeout"' in plan.warnings[0].message
+@pytest.mark.parametrize(
+    ("default", "code", "end"),
+    [
+        ("chnges: optional", "did_you_mean", 'Did you mean "changes"?'),
+        ("max_workers: 3", "did_you_mean", "Put it under limits."),
+        ("verify: make", "key_without_effect", "Put it into the tasks."),
+        ("colour: red", "key_without_effect", "has no effect."),
+    ],
+)
+def test_an_unknown_default_is_a_warning(
+    load_nodes: LoadNodes, codes: Codes, default: str, code: str, end: str
+) -> None:
+    plan = load_nodes("- id: a", f"defaults: {{{default}}}")
+    assert codes(plan) == [code]
+    assert plan.warnings[0].message.endswith(end)
+
+
+@pytest.mark.parametrize(("default", "meant"), [("timout: 1h", "timeout"), ("retry: 0", "retries")])
+def test_a_misspelt_default_that_limits_the_tasks_is_refused(refused: Refused, default: str, meant: str) -> None:
+    error = refused("- id: a", f"defaults: {{{default}}}")
+    assert (error.code, error.hint) == ("plan_field", f'Did you mean "{meant}"?')
+    assert "without it" in error.message
 
 
 @pytest.mark.parametrize("rest", ["defaults: {agent: manual}", "defaults: {approve: before}", "defaults: [a]"])
 def test_defaults_that_are_refused(refused: Refused, rest: str) -> None:
     assert refused("- id: a", rest).code == "plan_field"
-
-
-def test_a_limit_under_defaults_is_a_warning(load_nodes: LoadNodes) -> None:
-    plan = load_nodes("- id: a", "defaults: {max_workers: 3}")
-    assert plan.warnings[0].message.endswith("Put it under limits.")
 
 
 def test_limits_are_converted(load_nodes: LoadNodes) -> None:

@@ -117,7 +117,7 @@ def test_extra_keys_are_kept(load_nodes: LoadNodes, codes: Codes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"), [("timout", "timeout"), ("Retries", "retries"), ("verfy", "verify"), ("title", "name")]
+    ("key", "meant"), [("instuctions", "instructions"), ("Phase", "phase"), ("command", "run"), ("title", "name")]
 )
 def test_a_key_close_to_a_known_one_gets_did_you_mean(
     load_nodes: LoadNodes, codes: Codes, key: str, meant: str
