@@ -56,9 +56,17 @@ class Command(_Model):
 
 
 class Verify(Command):
-    """One verify command that was run."""
+    """One verify command. `error`: it could not be started, for this reason."""
 
     argv: list[str]
+    error: str | None = None
+
+
+class Sent(_Model):
+    """A signal of the ladder, and the seconds since the first one."""
+
+    name: str
+    after: float
 
 
 class Output(_Model):
@@ -87,6 +95,8 @@ class Result(_Model):
     ended_at: str | None = None
     seconds: float | None = None
     log_bytes: dict[str, int] = {}
+    timeout: float | None = None
+    signals: list[Sent] = []
     tail: str = ""
 
 

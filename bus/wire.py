@@ -110,7 +110,8 @@ class ExitRecord:
     final_record: JsonObject | None = None
     """The agent's own last word, for agents that have one."""
     verify: Sequence[JsonObject] = ()
-    """`{"argv": […], "code": int|null, "signal": int|null}` for each verify command that was run, in order."""
+    """`{"argv": […], "code": int|null, "signal": int|null}` for each verify command that was due, in order; with
+    `"error": str` for one that could not be started."""
     outputs: Sequence[JsonObject] = ()
     """`{"path": str, "exists": bool}` for each declared output."""
     usage: JsonObject | None = None
@@ -124,6 +125,11 @@ class ExitRecord:
     """From the exec of the command to its end, on the worker's monotonic clock."""
     log_bytes: JsonObject = field(default_factory=dict)
     """`{"stdout": int, "stderr": int}`: bytes produced, also those that the cap dropped."""
+    timeout: float | None = None
+    """The limit of seconds for the command, and again for each verify command; None is no limit."""
+    signals: Sequence[JsonObject] = ()
+    """`{"name": "INT"|"TERM"|"KILL", "after": float}`: what the ladder sent to the last step (the command or a verify
+    command) and its tree, with the seconds since the first one."""
     tail: str = ""
     """The end of stderr (of stdout where stderr is empty), at most 2 kB: for errors people read."""
 

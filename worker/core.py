@@ -137,6 +137,14 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A rung of the ladder, and when it was begun on the session's clock."""
+
+    name: SignalName
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Nothing more to do: write the result."""
 
@@ -147,6 +155,8 @@ class Finish:
     killed: tuple[Process, ...]
     kept: tuple[Process, ...]
     tree_empty: bool
+    signals: tuple[Sent, ...]
+    """What the ladder sent to the last step and what it left behind."""
 
 
 Instruction = Beat | LookAtTree | SendSignal | StartVerify | Finish
@@ -200,6 +210,7 @@ class Session:
         self._step = _Step()
         self._results: list[StepResult] = []
         self._rung = _Rung("TERM", 0.0)
+        self._sent: list[Sent] = []
         self._settled_by = 0.0
         self._look_due = 0.0
         self._cut: tuple[str, str | None] | None = None
@@ -238,6 +249,7 @@ class Session:
         if self.phase is Phase.STARTING:
             self.phase = Phase.RUNNING
             self._step = _Step(began=self._clock, alive=True)
+            self._sent.clear()
             if self._cut is not None:  # a stop came while it was being started
                 return self._climb(self._first_rung())
         return []
@@ -282,6 +294,7 @@ class Session:
         self.phase = Phase.LADDER
         self._look_due = self._clock + LOOK_PERIOD
         self._rung = _Rung(name, self._clock + _rung_length(name, self._spec.ladder))
+        self._sent.append(Sent(name, self._clock))
         return [SendSignal(name, everyone=name != "INT")]
 
     def _beat(self) -> list[Instruction]:
@@ -361,6 +374,7 @@ class Session:
             killed=tuple(self._found.killed.values()),
             kept=self._found.kept,
             tree_empty=tree_empty,
+            signals=tuple(self._sent),
         )
 
 

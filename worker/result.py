@@ -8,7 +8,7 @@ from typing import Any
 
 from bus.times import utc
 from bus.wire import ExitRecord, WorkerSpec
-from worker.core import Finish, Process, StepResult
+from worker.core import Finish, Process, Sent, StepResult
 from worker.pump import Log
 
 
@@ -37,6 +37,8 @@ def compose(
         ended_at=utc(ended_at),
         seconds=round(finish.command.seconds or 0.0, 6),
         log_bytes=_log_bytes(stdout, stderr),
+        timeout=spec.timeout,
+        signals=_signals(finish.signals),
         tail=(stderr.tail or stdout.tail).decode(errors="replace"),
     )
 
@@ -61,6 +63,10 @@ def _leftovers(spec: WorkerSpec, finish: Finish) -> dict[str, Any]:
     if spec.leftovers == "fail" and finish.killed:
         found["failed"] = True
     return found
+
+
+def _signals(sent: Sequence[Sent]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "after": round(one.at - sent[0].at, 3)} for one in sent]
 
 
 def _listed(processes: Iterable[Process]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bus.wire import ExitRecord, JsonObject, TaskId
 from conductor.core.task import Backoff, Ended, NotLaunched, Outcome, RunOptions, TaskSpec, Vanished
+from conductor.core.wording import exact, left_behind
 
 UNCOUNTED_CEILING = 5
 """How often an attempt of a task may end for each reason that uses up no retry, per round."""
@@ -37,7 +38,7 @@ _SIGNALS = {1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 6: "ABRT", 8: "FPE", 9: "KI
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an attempt came to. `error_class` None is success."""
+    """What an attempt came to. `error_class` None is success; it may have a message too: what people should know."""
 
     error_class: str | None
     message: str = ""
@@ -62,7 +63,7 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
         case ExitRecord(started=False):
             verdict = _judge_unstarted(outcome)
         case ExitRecord(ended_by="timeout"):
-            verdict = Verdict("timeout", "timed out")
+            verdict = Verdict("timeout", _timed_out(outcome))
         case ExitRecord(ended_by="stop") if stopping is None:  # somebody else's TERM to the worker
             verdict = Verdict("signal", "stopped by a signal that did not come from the conductor")
         case _:
@@ -102,16 +103,45 @@ def _judge_exit(exit: ExitRecord, fail_on_leftovers: bool) -> Verdict:
         return Verdict("exit", _text(f"exit {command.get('code')}", said or _last_line(exit.tail)))
     if report.get("verb") == "fail":
         return Verdict("reported", _text("reported failure", said))
-    for check in exit.verify:
-        if not _passed(check):
-            how = _signal(check["signal"]) if check.get("signal") else f"exit {check.get('code')}"
-            return Verdict("verify", _text("verify failed", f"{' '.join(check.get('argv', ()))} ({how})"))
+    if failed := next((check for check in exit.verify if not _passed(check)), None):
+        return Verdict("verify", _verify_failed(failed))
     if missing := [str(output.get("path")) for output in exit.outputs if not output.get("exists")]:
         return Verdict("verify", _text("output missing", ", ".join(missing)))
     left = [*_objects(exit.leftovers.get("killed")), *_objects(exit.leftovers.get("kept"))] if fail_on_leftovers else []
     if left:
         return Verdict("verify", _text("processes left behind", ", ".join(str(one.get("name")) for one in left)))
-    return Verdict(None)
+    return Verdict(None, _text(left_behind(killed(exit)), ""))
+
+
+def _verify_failed(check: JsonObject) -> str:
+    if error := check.get("error"):
+        return _text("verify could not be started", str(error))
+    how = _signal(check["signal"]) if check.get("signal") else f"exit {check.get('code')}"
+    return _text("verify failed", f"{_line(check)} ({how})")
+
+
+def _timed_out(exit: ExitRecord) -> str:
+    """Say which limit ran out, of the command or of a verify command, and what it took to end it."""
+    after = "" if exit.timeout is None else f" after {exact(exit.timeout)}"
+    how = ", ".join(_sent(one, first=one is exit.signals[0]) for one in exit.signals)
+    ended = f" ({how})" if how else ""
+    if exit.verify:  # only the last one can have been cut short
+        return _text(f"verify timed out{after}{ended}", _line(exit.verify[-1]))
+    return f"timed out{after}{ended}"
+
+
+def _sent(signal: JsonObject, *, first: bool) -> str:
+    what = "killed" if signal["name"] == "KILL" else str(signal["name"])
+    return what if first else f"{what} after {exact(signal['after'])}"
+
+
+def _line(check: JsonObject) -> str:
+    return " ".join(map(str, check.get("argv", ())))
+
+
+def killed(exit: ExitRecord) -> list[JsonObject]:
+    """Return the processes (`pid`, `name`) that a command left behind and its worker ended."""
+    return [{"pid": one.get("pid"), "name": str(one.get("name"))} for one in _objects(exit.leftovers.get("killed"))]
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
@@ -126,16 +156,20 @@ def reported_work(report: JsonObject | None) -> tuple[str | None, tuple[str, ...
     return commit if isinstance(commit, str) else None, tuple(one for one in named if isinstance(one, str))
 
 
-def evidence(outcome: Outcome) -> dict[str, bool | None]:
-    """Tell which evidence of success held: True it did, False it did not, None it was not asked for or is not there."""
+def evidence(outcome: Outcome) -> dict[str, Any]:
+    """Tell which evidence of success held: True it did, False it did not, None it was not asked for or is not there.
+
+    `leftovers` lists the processes that the attempt left behind and its worker ended.
+    """
     if not isinstance(outcome, ExitRecord) or not outcome.started:
-        return {"exit_status": None, "report": None, "verify": None, "outputs": None}
+        return {"exit_status": None, "report": None, "verify": None, "outputs": None, "leftovers": []}
     command, verb = outcome.command or {}, (outcome.report or {}).get("verb")
     return {
         "exit_status": outcome.ended_by == "self" and command.get("code") == 0,
         "report": None if verb is None else verb == "complete",
         "verify": all(map(_passed, outcome.verify)) if outcome.verify else None,
         "outputs": all(output.get("exists") for output in outcome.outputs) if outcome.outputs else None,
+        "leftovers": killed(outcome),
     }
 
 

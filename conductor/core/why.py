@@ -111,7 +111,7 @@ def _done(task: TaskView, scene: _Scene) -> list[str]:
     took = "" if task.seconds is None else f" after {duration(task.seconds)}"
     tries = f" in {plural(task.attempts, 'attempt')}" if task.attempts > 1 else ""
     commit = f", commit {task.commit}" if task.commit else ""
-    held = [name.replace("_", " ") for name, value in (task.evidence or {}).items() if value]
+    held = [name.replace("_", " ") for name, value in (task.evidence or {}).items() if value is True]
     return [f"Done{took}{tries}{commit}; evidence: {few(held) or 'none'}."]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def duration(seconds: float) -> str:
@@ -16,6 +17,20 @@ def duration(seconds: float) -> str:
             rest = whole % size // part
             return f"{whole // size}{unit} {rest}{smaller}" if rest else f"{whole // size}{unit}"
     return f"{whole}s"
+
+
+def exact(seconds: float) -> str:
+    """Say a length of time that somebody set, without zeros that he did not write: `1s`, `0.5s`, `1m 30s`."""
+    return duration(seconds) if seconds >= 60 else f"{round(seconds, 1):g}s"
+
+
+def left_behind(ended: Sequence[Mapping[str, Any]]) -> str:
+    """Say which processes (`pid`, `name`) a command left behind and its worker ended; empty where there were none."""
+    if not ended:
+        return ""
+    names = few(list(dict.fromkeys(str(one.get("name")) for one in ended)))
+    many = len(ended) > 1
+    return f"ended {len(ended)} process{'es' if many else ''} that it left behind ({names})"
 
 
 def plural(number: int, noun: str) -> str:

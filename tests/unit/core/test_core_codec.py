@@ -23,7 +23,9 @@ SAMPLES: tuple[Event, ...] = (
     events.RunStarted("r", "sha", "/p", OPTIONS, PLAN),
     events.RunStarted("r", "sha", "/p", RunOptions(), PLAN),
     events.RunResumed("r", OPTIONS, 12),
-    events.ResultReceived(A, ONE, ending("fails", verify=[{"argv": ["x"], "code": 0, "signal": None}], outputs=[])),
+    events.ResultReceived(
+        A, ONE, ending("fails", verify=[{"argv": ["x"], "code": 0, "signal": None}], outputs=[], signals=[])
+    ),
     events.ReportReceived(A, ONE, {"verb": "complete", "commit": "abc", "files": ["x"]}),
     events.ProgressReceived(A, ONE, 12.5, "so far"),
     events.ProgressReceived(A, ONE, None, ""),

@@ -46,7 +46,7 @@ def test_an_end_is_judged_settled_and_closed_and_the_next_one_launched(play: Pla
     assert isinstance(ended, AttemptEnded)
     assert (ended.error_class, ended.started, ended.counted, ended.seconds) == (None, True, False, 2.5)
     assert ended.exit == {"code": 0, "signal": None}
-    assert ended.evidence == {"exit_status": True, "report": None, "verify": None, "outputs": None}
+    assert ended.evidence == {"exit_status": True, "report": None, "verify": None, "outputs": None, "leftovers": []}
     b = play.attempt("b")
     nonce = b[-8:]
     assert dispatched.attempt == b == f"b~1-{nonce}"  # type: ignore[union-attr]

@@ -17,6 +17,9 @@ from conductor.testing import ending
 GOOD = {"argv": ["pytest", "-q"], "code": 0, "signal": None}
 BAD = {"argv": ["pytest", "-q"], "code": 2, "signal": None}
 KILLED = {"argv": ["pytest"], "code": None, "signal": 9}
+MISSING = {"argv": ["nosuchcmd", "x"], "code": None, "signal": None, "error": "nosuchcmd: command not found on PATH"}
+TERM_KILL = [{"name": "TERM", "after": 0.0}, {"name": "KILL", "after": 10.003}]
+INT_TERM = [{"name": "INT", "after": 0.0}, {"name": "TERM", "after": 5.0}]
 FAIL = {"verb": "fail", "message": "tests are red"}
 COMPLETE = {"verb": "complete"}
 
@@ -40,11 +43,21 @@ VERDICTS = [
     ({"report": COMPLETE}, None, Verdict(None)),
     ({"verify": [GOOD, BAD]}, None, Verdict("verify", "verify failed: pytest -q (exit 2)")),
     ({"verify": [KILLED]}, None, Verdict("verify", "verify failed: pytest (signal 9 (KILL))")),
+    ({"verify": [MISSING]}, None,
+     Verdict("verify", "verify could not be started: nosuchcmd: command not found on PATH")),
     ({"verify": [GOOD]}, None, Verdict(None)),
     ({"outputs": [{"path": "x", "exists": True}, {"path": "y", "exists": False}]}, None,
      Verdict("verify", "output missing: y")),
     ({"ended_by": "timeout"}, None, Verdict("timeout", "timed out")),
     ({"ended_by": "timeout", **code(None, 15)}, None, Verdict("timeout", "timed out")),
+    ({"ended_by": "timeout", "timeout": 1.0, "signals": [{"name": "TERM", "after": 0.0}]}, None,
+     Verdict("timeout", "timed out after 1s (TERM)")),
+    ({"ended_by": "timeout", "timeout": 1.0, "signals": TERM_KILL}, None,
+     Verdict("timeout", "timed out after 1s (TERM, killed after 10s)")),
+    ({"ended_by": "timeout", "timeout": 1.0, "signals": TERM_KILL, "verify": [GOOD, KILLED]}, None,
+     Verdict("timeout", "verify timed out after 1s (TERM, killed after 10s): pytest")),
+    ({"ended_by": "timeout", "timeout": 90.0, "signals": INT_TERM}, None,
+     Verdict("timeout", "timed out after 1m 30s (INT, TERM after 5s)")),
     ({"ended_by": "timeout"}, "stopped", Verdict("stopped", "stopped", counted=False)),
     ({"ended_by": "stop", **code(None, 15)}, "stopped", Verdict("stopped", "stopped", counted=False)),
     ({"ended_by": "stop"}, "timeout", Verdict("timeout", "stopped: timeout")),
@@ -129,12 +142,21 @@ def test_a_long_message_is_cut() -> None:
 )
 def test_evidence_is_listed_separately(fields: dict[str, Any], held: tuple[bool | None, ...]) -> None:
     found = policy.evidence(ending(**fields))
+    assert found.pop("leftovers") == []
     assert list(found) == ["exit_status", "report", "verify", "outputs"]
     assert tuple(found.values()) == held
 
 
 def test_without_a_result_there_is_no_evidence() -> None:
-    assert set(policy.evidence(Vanished(True, "")).values()) == {None}
+    found = policy.evidence(Vanished(True, ""))
+    assert found.pop("leftovers") == []
+    assert set(found.values()) == {None}
+
+
+def test_processes_that_were_ended_behind_a_success_are_told() -> None:
+    exit = ending(leftovers={"killed": [{"pid": 5, "name": "sleep", "more": 1}, "odd"], "kept": [{"pid": 6}]})
+    assert judge(exit, None) == Verdict(None, "ended 1 process that it left behind (sleep)")
+    assert policy.evidence(exit)["leftovers"] == [{"pid": 5, "name": "sleep"}]
 
 
 @given(st.integers(), st.integers(1, 10**6), st.integers(1, 2000))

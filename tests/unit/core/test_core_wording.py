@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core.wording import duration, few, person, plural
+from conductor.core.wording import duration, exact, few, left_behind, person, plural
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,17 @@ def test_people_and_signals_are_named() -> None:
         "me",
         "me",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1, "1s"), (0.5, "0.5s"), (10.04, "10s"), (59, "59s"), (90, "1m 30s"), (7200.0, "2h")]
+)
+def test_limits_are_said_as_they_were_set(seconds: float, text: str) -> None:
+    assert exact(seconds) == text
+
+
+def test_processes_left_behind_are_counted_and_each_name_is_said_once() -> None:
+    sleep, server = {"pid": 7, "name": "sleep"}, {"pid": 9, "name": "server"}
+    assert left_behind([]) == ""
+    assert left_behind([sleep]) == "ended 1 process that it left behind (sleep)"
+    assert left_behind([sleep, server, {**sleep, "pid": 8}]) == "ended 3 processes that it left behind (sleep, server)"

@@ -150,6 +150,21 @@ def test_the_ladder_climbs_int_term_kill() -> None:
     assert SendSignal("KILL", everyone=True) in run.pass_time(0.2)
     finish = run.end(Exited(None, 9), TreeSeen(()))
     assert (finish.ended_by, finish.stop_reason) == ("stop", "cancelled")
+    (first, *others) = finish.signals
+    assert [(one.name, round(one.at - first.at)) for one in others] == [("TERM", 5), ("KILL", 15)]
+
+
+def test_the_signals_told_are_those_of_the_last_step() -> None:
+    run = Run(replace(SPEC, timeout=5.0, verify=(("v",),)))
+    run.tell(Started(), Exited(0, None), TreeSeen((DAEMON,)))
+    assert signals(run.pass_time(GRACE + LOOK_PERIOD)) == []
+    assert signals(run.tell(TreeSeen((DAEMON,)))) == [SendSignal("TERM", everyone=True)]
+    assert run.tell(TreeSeen(())) == [StartVerify(0)]
+    run.tell(Started())
+    run.pass_time(5.0)
+    finish = run.end(Exited(None, 15), TreeSeen(()))
+    assert finish.killed == (DAEMON,)
+    assert [one.name for one in finish.signals] == ["TERM"]
 
 
 def test_kill_is_repeated_until_nothing_is_left() -> None:

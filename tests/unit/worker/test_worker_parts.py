@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bus.errors import AlreadyFinished, BusGone
 from bus.process import ProcessInfo, parse_stat, send_signal, start_ticks
 from bus.wire import AttemptId, ExitRecord, Message, TaskId, WorkerSpec
-from worker.core import Finish, Process, StepResult
+from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
 from worker.handing_in import hand_in
 from worker.pump import Log, Pump
@@ -184,9 +184,16 @@ def test_a_process_of_another_start_is_not_signalled() -> None:
 
 
 def test_the_result_says_what_was_found(tmp_path: Path) -> None:
-    spec = replace(SPEC, cwd=str(tmp_path), outputs=("a",), verify=(("v",), ("w",)), leftovers="fail")
+    spec = replace(SPEC, cwd=str(tmp_path), outputs=("a",), verify=(("v",), ("w",)), leftovers="fail", timeout=2.0)
     finish = Finish(
-        "timeout", None, StepResult(0, None, seconds=1.5), (StepResult(error="v: no"),), (Process(7, "d"),), (), True
+        "timeout",
+        None,
+        StepResult(0, None, seconds=1.5),
+        (StepResult(error="v: no"),),
+        (Process(7, "d"),),
+        (),
+        True,
+        (Sent("TERM", 5.0), Sent("KILL", 15.0)),
     )
     out, err = Log(str(tmp_path), "log", 10), Log(str(tmp_path / "gone"), "log.err", 10)
     out.add(b"out")
@@ -197,6 +204,8 @@ def test_the_result_says_what_was_found(tmp_path: Path) -> None:
     assert record.leftovers == {"killed": [{"pid": 7, "name": "d"}], "kept": [], "failed": True}
     assert record.log_bytes == {"stdout": 3, "stderr": 2, "lost": 2}
     assert record.outputs == [{"path": "a", "exists": False}]
+    assert record.timeout == spec.timeout
+    assert record.signals == [{"name": "TERM", "after": 0.0}, {"name": "KILL", "after": 10.0}]
     assert (record.tail, record.started_at) == ("e\N{REPLACEMENT CHARACTER}", "1970-01-01T00:00:00.000Z")
 
 
