@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import posixpath
 import re
 import shlex
+from collections.abc import Sequence
 
-HINT = 'For a shell, say so: ["sh", "-c", "…"]; otherwise put the character in quotes.'
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash"))
+_SCRIPT_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_VARIABLE = re.compile(r"\$[A-Za-z_{]")
+_MOST_SHOWN = 100
+"""Characters of a command that a hint repeats."""
 
 
 class CommandError(ValueError):
     """A string that is not one plain command; `hint` says what to write instead."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, *, needs_shell: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
+        self.needs_shell = needs_shell
+        """Whether a shell could run it."""
 
 
 def split_command(text: str) -> tuple[str, ...]:
@@ -25,7 +34,8 @@ def split_command(text: str) -> tuple[str, ...]:
     """
     token = _shell_token(text)
     if token is not None:
-        raise CommandError(f"{token} means something only to a shell, and no shell is used", HINT)
+        message = f"{token} means something only to a shell, and no shell is used"
+        raise CommandError(message, shell_hint("run", text), needs_shell=True)
     try:
         arguments = tuple(shlex.split(text))
     except ValueError as error:
@@ -38,6 +48,37 @@ def split_command(text: str) -> tuple[str, ...]:
             f"{name}=… in front of a command means something only to a shell", f"Set it in env: {{{name}: …}}."
         )
     return arguments
+
+
+def shell_hint(key: str, text: str) -> str:
+    """Say how `key` (`run` or `verify`) gives the text to a shell."""
+    command = as_list(("sh", "-c", text if "\n" not in text.strip() else "…"))
+    value = f"[{command}]" if key == "verify" else command
+    return f"For a shell, say so: {key}: {value}; otherwise put the character in quotes."
+
+
+def as_list(arguments: Sequence[str]) -> str:
+    """Write a command as the list that a plan wants; what is long is cut."""
+    shown = (word.strip() if len(word) <= _MOST_SHOWN else "…" for word in arguments[:8])
+    return json.dumps([*shown, *("…" for _ in arguments[8:9])], ensure_ascii=False)
+
+
+def unread_variable(arguments: Sequence[str]) -> bool:
+    """Whether an argument names a `$VARIABLE` and is not a script that some shell gets."""
+    scripts = {script for at in range(len(arguments)) if (script := _script_of(arguments, at)) is not None}
+    return any(_VARIABLE.search(word) for at, word in enumerate(arguments) if at not in scripts)
+
+
+def _script_of(arguments: Sequence[str], at: int) -> int | None:
+    """Return the place of the script where the argument `at` is a shell that is given one by `-c`."""
+    if posixpath.basename(arguments[at]) not in _SHELLS:
+        return None
+    place = at + 1
+    while place < len(arguments) - 1 and arguments[place].startswith(("-", "+")):
+        if _SCRIPT_OPTION.fullmatch(arguments[place]):
+            return place + 1
+        place += 2 if arguments[place].endswith("o") else 1  # -o pipefail
+    return None
 
 
 def _shell_token(text: str) -> str | None:

@@ -45,7 +45,8 @@ dag:
       depends_on: ["2.1", "2.2"]
       run: ["sh", "-c", "cat greeting.txt shout.txt letters.txt > result.txt"]
       files: ["result.txt"]
-      # The task counts as done only if this passes, too.
+      # The task counts as done only if each of these commands passes, too. One for a shell is a list in the list:
+      # verify: [["sh", "-c", "test -s result.txt && test -s shout.txt"]]
       verify: ["test -s result.txt"]
 ```
 
@@ -83,7 +84,8 @@ def dag_block(tasks: Sequence[ProposedTask]) -> str:
         "```yaml",
         "# Proposed from the check boxes, in their order: each task waits for the one before it. Take dependencies out",
         "# where tasks can run side by side, and name under files: what each one writes.",
-        "# The tasks say what to do but not by whom: give each a command (run:) or all an agent (--agent NAME).",
+        "# The tasks say what to do but not by whom: give each a command (run:), or all the same one, which is told by",
+        "# {prompt_file} what to do: conductor run TRACK --command 'my-worker {prompt_file}'",
         "dag:",
         "  nodes:",
     ]

@@ -10,7 +10,7 @@ from bus.wire import TaskId
 from conductor.core.task import TaskSpec
 from conductor.errors import PlanError
 from conductor.plan import fields
-from conductor.plan.commands import CommandError, split_command
+from conductor.plan.commands import CommandError, as_list, shell_hint, split_command, unread_variable
 from conductor.plan.durations import parse_estimate
 from conductor.plan.errors import plan_error, shown
 from conductor.plan.fields import field_error
@@ -20,7 +20,6 @@ from conductor.plan.unknown_keys import UnknownTaskKeys, not_supported, refuse_a
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
-_VARIABLE = re.compile(r"\$[A-Za-z_{]")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _NAME = Text("name")
@@ -140,8 +139,9 @@ class TaskReader:
             try:
                 arguments = split_command(node)
             except CommandError as error:
-                raise field_error(key, str(error), node, error.hint) from None
-            if _VARIABLE.search(node):
+                hint = shell_hint(key, node) if error.needs_shell else error.hint
+                raise field_error(key, str(error), node, hint) from None
+            if unread_variable(arguments):
                 self._warn("shell_variable", f"{key}: $… is given to the command as it stands; no shell reads it", node)
             return arguments
         arguments = tuple(fields.text(key, item) for item in fields.sequence(key, node, _COMMAND_HINT))
@@ -154,9 +154,15 @@ class TaskReader:
     def _verify(self, key: Text, node: Node) -> tuple[tuple[str, ...], ...]:
         if not isinstance(node, Seq):
             return (self._command(key, node),)
+        flat = [str(item) for item in node if isinstance(item, Text)]
+        as_one = f"{key}: [{as_list(flat)}]"
+        if len(flat) == len(node) and any(word.startswith("-") for word in flat):
+            message = "each entry is a command of its own, and this looks like one command in pieces"
+            raise field_error(key, message, node, f"For one command, write {as_one}.")
         commands = tuple(self._command(key, item) for item in node)
-        if len(node) > 1 and all(isinstance(item, Text) and " " not in item for item in node):
-            self._warn("verify_looks_like_one", f"{key}: each of the {len(node)} words is a command of its own", node)
+        if len(flat) == len(node) > 1 and not any(" " in word for word in flat):
+            message = f"{key}: each of the {len(node)} words is a command of its own; if they are one, write {as_one}"
+            self._warn("verify_looks_like_one", message, node)
         return commands
 
     def _agent(self, key: Text, node: Node) -> dict[str, Any]:

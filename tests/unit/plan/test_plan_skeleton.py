@@ -35,6 +35,17 @@ def test_a_dag_is_proposed_from_check_boxes() -> None:
     assert plan.tasks[0].prose.startswith("- [x] Task 1.1: First")
 
 
+def test_what_a_proposed_dag_recommends_exists() -> None:
+    block = dag_block([ProposedTask("1", "A")])
+    assert "--command 'my-worker {prompt_file}'" in block
+    assert "--agent" not in block
+
+
+def test_the_example_shows_how_verify_uses_a_shell() -> None:
+    text = plan_text("x").replace("      # verify: [[", "      verify: [[").replace('      verify: ["test', "      # ")
+    assert loads(text).tasks[-1].verify == (("sh", "-c", "test -s result.txt && test -s shout.txt"),)
+
+
 @pytest.mark.parametrize(
     ("text", "tasks"),
     [
