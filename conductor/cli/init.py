@@ -8,7 +8,7 @@ import click
 
 from conductor.cli.options import examples
 from conductor.cli.output import err, out
-from conductor.cli.track import BUS_NAME, Track
+from conductor.cli.track import BUS_NAME, Track, absolute
 from conductor.errors import PlanError
 
 PLAN_FILE = "plan.md"
@@ -25,7 +25,7 @@ def init(track: str) -> int:
     from conductor.plan import load
     from conductor.plan.skeleton import plan_text
 
-    folder = Path(track).absolute()
+    folder = absolute(track, "TRACK")
     place = Track(track, folder, folder / BUS_NAME)
     folder.mkdir(parents=True, exist_ok=True)
     plan_file = folder / PLAN_FILE

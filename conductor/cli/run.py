@@ -81,6 +81,8 @@ def run(
     Ctrl-C once lets the running tasks end, twice stops them, three times leaves at once; running it again goes on.
     """
     place = resolve(track, bus_dir)
+    if project == "":
+        raise click.UsageError("--project is empty; `.` is the folder that you are in")
     refuse_from_worker(place, nested=nested)
     if more_tasks and not only:
         raise click.UsageError(f"one track at a time: what is {more_tasks[0]!r}?")

@@ -121,7 +121,7 @@ def _foot(track: Track, loaded: Loaded) -> list[str]:
         works = f"; {plural(alive, 'worker')} of it still {'works' if alive == 1 else 'work'}" if alive else ""
         lines.append(f"The conductor is gone before the run ended{works}. Go on: {track.command('run')}")
     elif loaded.view.state in OPEN_STATES:
-        lines.append(f"Look on: {track.command('status', '--watch')}   End it: {track.command('stop')}")
+        lines.append(f"Look on: {track.command('status', options=['--watch'])}   End it: {track.command('stop')}")
     else:
         failed = next((task.id for task in loaded.view.tasks if task.status == "failed"), None)
         if failed is not None:

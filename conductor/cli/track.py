@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from bus.errors import HeldByOther
 from conductor.errors import ConductorError, PlanError
+from conductor.runtime.paths import check_recordable
 
 BUS_NAME = ".message-bus"
 
@@ -31,15 +33,22 @@ class Track:
     bus_dir: str | None = None
     """`--bus-dir` as it was typed."""
 
-    def command(self, verb: str, *arguments: str) -> str:
-        """Return a command line of ours for this track, quoted: what hints tell the user to type."""
-        words = [PROGRAM, verb, self.label, *arguments]
-        return shlex.join([*words, "--bus-dir", self.bus_dir] if self.bus_dir else words)
+    def command(self, verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
+        """Return a command line of ours for this track, quoted: what hints tell the user to type.
+
+        Behind `--` stand the arguments from the first on that would be taken for an option.
+        """
+        options = [*options, "--bus-dir", self.bus_dir] if self.bus_dir else options
+        words = [self.label, *arguments]
+        plain = list(takewhile(lambda word: not word.startswith("-"), words))
+        rest = words[len(plain) :]
+        return shlex.join([PROGRAM, verb, *plain, *options, *(["--", *rest] if rest else [])])
 
 
 def resolve(label: str, bus_dir: str | None = None) -> Track:
-    """Find a track's folders. Raises `plan_missing` where TRACK is no folder."""
-    folder = Path(label).absolute()
+    """Find a track's folders. Raises `plan_missing` where TRACK is no folder, and as `absolute` does."""
+    folder = absolute(label, "TRACK")
+    bus = folder / BUS_NAME if bus_dir is None else absolute(bus_dir, "--bus-dir")
     try:
         found = folder.is_dir()
         exists = found or folder.exists()
@@ -55,9 +64,23 @@ def resolve(label: str, bus_dir: str | None = None) -> Track:
             "plan_missing",
             "no such folder",
             path=label,
-            hint=f"check the path, or start one: `{shlex.join([PROGRAM, 'init', label])}`",
+            hint=f"check the path, or start one: `{Track(label, folder, bus).command('init')}`",
         )
-    return Track(label, folder, Path(bus_dir).absolute() if bus_dir else folder / BUS_NAME, bus_dir)
+    return Track(label, folder, bus, bus_dir)
+
+
+def absolute(path: str, what: str) -> Path:
+    """Return a path of the command line as an absolute one. Raises `usage` where it is none that can be recorded."""
+    if not path:
+        raise ConductorError("usage", f"{what} is empty", hint="give a folder; `.` is the one that you are in")
+    try:
+        found = Path(path).absolute()
+    except FileNotFoundError as error:
+        raise ConductorError(
+            "usage", f"{what}: the folder that you are in was removed", hint="go to another one, or give a whole path"
+        ) from error
+    check_recordable(found, what)
+    return found
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from conductor.core.wording import few
 from conductor.errors import ConductorError, PlanError
 from conductor.plan import frozen, load
 from conductor.runtime.command import Places, check_workers
+from conductor.runtime.paths import check_recordable
 from conductor.runtime.replay import Replayed
 
 
@@ -111,6 +112,7 @@ def _start(
     config: Config,
     notes: tuple[str, ...],
 ) -> Start:
+    check_recordable(project, "the project")
     places = Places(str(request.track), str(project), str(request.bus), request.environ.get("PATH", os.defpath))
     return Start(first, plan, options, resolve_settings(config), places, notes)
 
@@ -121,7 +123,7 @@ def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -
 
     def find(plan: Plan) -> Path:
         return find_project(
-            request.track, flag=request.project, plan=plan, cwd=Path.cwd(), home=Path(home) if home else None
+            request.track, flag=request.project, plan=plan, cwd=_cwd(), home=Path(home) if home else None
         )
 
     if previous is None:
@@ -136,6 +138,14 @@ def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -
             hint="leave the project as it is, or begin anew with an empty bus (--bus-dir)",
         )
     return Path(previous.project)
+
+
+def _cwd() -> Path:
+    """Return the folder that we are in; where it was removed `/`, which is nobody's project."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
 
 
 def _check_only(plan: Plan, options: RunOptions, replayed: Replayed) -> None:

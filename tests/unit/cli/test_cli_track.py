@@ -1,0 +1,120 @@
+"""The argument TRACK: which folders it stands for, what is refused, and the command lines that hints show."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from conductor.cli.main import run_command_line
+from conductor.cli.track import Track, resolve
+
+PLAN = '```yaml\ndag:\n  nodes:\n    - {id: "-x", name: dash, run: [sh, -c, "exit 3"]}\n```\n'
+
+
+def write(folder: Path, plan: str = PLAN) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.md").write_text(plan)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("label", "bus_dir", "arguments", "options", "line"),
+    [
+        ("t", None, ["1.1"], [], "conductor why t 1.1"),
+        ("my track", "b", [], ["--watch"], "conductor why 'my track' --watch --bus-dir b"),
+        ("t", "b", ["-x"], [], "conductor why t --bus-dir b -- -x"),
+        ("-t", None, ["1"], ["--watch"], "conductor why --watch -- -t 1"),
+    ],
+)
+def test_hints_put_two_dashes_before_what_looks_like_an_option(
+    label: str, bus_dir: str | None, arguments: list[str], options: list[str], line: str
+) -> None:
+    track = Track(label, Path("/t"), Path("/t/b"), bus_dir)
+    assert track.command("why", *arguments, options=options) == line
+
+
+def test_every_verb_takes_the_lines_of_its_hints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "-t")
+    monkeypatch.chdir(tmp_path)
+    track = resolve("-t", "bus")
+    assert run_command_line(shlex.split(track.command("run", options=["--retries", "0"]))[1:]) == 1
+    shown = capsys.readouterr().out
+    assert "Why:      conductor why --bus-dir bus -- -t -x\n" in shown
+    for verb in ("why", "logs"):
+        assert run_command_line(shlex.split(track.command(verb, "-x"))[1:]) == 0
+    for verb in ("status", "events", "stop"):
+        assert run_command_line(shlex.split(track.command(verb))[1:]) == 0
+    without = resolve("-t")
+    for verb in ("plan", "init"):
+        assert run_command_line(shlex.split(without.command(verb))[1:]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", ""], ["status", ""], ["init", ""], ["run", "t", "--bus-dir", ""], ["run", "t", "--project", ""]],
+)
+def test_an_empty_path_is_not_the_folder_that_we_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    write(tmp_path)
+    write(tmp_path / "t")
+    monkeypatch.chdir(tmp_path)
+    assert run_command_line(arguments) == 2
+    assert "is empty" in capsys.readouterr().err
+    assert not (tmp_path / ".message-bus").exists()
+
+
+def odd(folder: Path) -> Path:
+    """Make a folder whose name is not UTF-8."""
+    found = Path(os.fsdecode(os.fsencode(folder) + b"/\xff"))
+    try:
+        found.mkdir(parents=True)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    return found
+
+
+@pytest.mark.parametrize("verb", ["run", "plan", "status"])
+def test_a_path_that_is_not_utf8_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    track = write(odd(tmp_path) / "t")
+    assert run_command_line([verb, str(track), "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["message"]) == ("usage", "TRACK is not valid UTF-8")
+    assert "rename" in error["hint"]
+    assert [entry.name for entry in track.iterdir()] == ["plan.md"]
+
+
+def test_a_cwd_and_a_project_that_are_not_utf8_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = odd(tmp_path)
+    track = write(tmp_path / "t")
+    assert run_command_line(["run", str(track), "--project", str(folder)]) == 2
+    assert "the project is not valid UTF-8" in capsys.readouterr().err
+    assert not (track / ".message-bus").exists()
+    monkeypatch.chdir(write(folder))
+    assert run_command_line(["run", "."]) == 2
+    assert run_command_line(["init", "new"]) == 2
+    assert [entry.name for entry in folder.iterdir()] == ["plan.md"]
+
+
+def test_a_removed_cwd_is_no_cwd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    track = write(tmp_path / "t", PLAN.replace("exit 3", "true"))
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run_command_line(["run", str(track)]) == 0
+    assert "The task is done" in capsys.readouterr().out
+    assert run_command_line(["status", "t"]) == 2
+    assert "was removed" in capsys.readouterr().err
