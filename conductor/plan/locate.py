@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*(.*)$")
 _KEY = re.compile(r"""^(?:dag|"dag"|'dag')[ \t]*:(?:[ \t]|$)""")
+_ANY_KEY = re.compile(r"""^(?:"([^"]+)"|'([^']+)'|([^\s"'#\[\]{},&*!|>%@`-][^:]*?))[ \t]*:(?:[ \t]|$)""")
 _FLOW_KEY = re.compile(r"""[{,]\s*["']?dag["']?\s*:""")
+_LONGEST_KEY = 200
 LANGUAGES = frozenset(("yaml", "yml", "json"))
 
 
@@ -62,21 +65,43 @@ def find_blocks(lines: list[str]) -> list[Block]:
     return blocks
 
 
+@dataclass(frozen=True, slots=True)
+class TopKey:
+    """A key at the top of a block, and its line in the file, from 1."""
+
+    name: str
+    line: int
+
+
 def is_dag(block: Block, lines: list[str]) -> bool:
     """Whether the block's top-level key is `dag`, as far as its lines tell; it need not be valid YAML."""
+    for number, (_, content) in enumerate(_top_lines(block, lines)):
+        if number == 0 and content.startswith("{"):
+            return _FLOW_KEY.search("\n".join(lines[block.body[0] : block.body[1]])) is not None
+        if _KEY.match(content):
+            return True
+    return False
+
+
+def top_keys(block: Block, lines: list[str]) -> list[TopKey]:
+    """Return the top-level keys of a block, as far as its lines tell; those of a mapping in braces are not seen."""
+    found = ((at, _ANY_KEY.match(content[:_LONGEST_KEY])) for at, content in _top_lines(block, lines))
+    return [TopKey(key[1] or key[2] or key[3], at + 1) for at, key in found if key is not None]
+
+
+def _top_lines(block: Block, lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield what stands at the outermost level, with its place in `lines`."""
     indent: int | None = None
-    for line in lines[block.body[0] : block.body[1]]:
+    for at in range(block.body[0], block.body[1]):
+        line = lines[at]
         content = line.strip()
         if not content or content.startswith(("#", "%")) or content == "---":
             continue
         width = len(line) - len(line.lstrip(" "))
         if indent is None:
             indent = width
-            if content.startswith("{"):
-                return _FLOW_KEY.search("\n".join(lines[block.body[0] : block.body[1]])) is not None
-        if width == indent and _KEY.match(content):
-            return True
-    return False
+        if width == indent:
+            yield at, content
 
 
 def _front_matter(lines: list[str]) -> Block | None:

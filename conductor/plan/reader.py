@@ -12,8 +12,7 @@ from conductor.errors import PlanError
 from conductor.plan.collector import without_collector
 from conductor.plan.files import decode, read_bytes, refuse_other_than_directory
 from conductor.plan.locate import LANGUAGES, Block, find_blocks, is_dag, split_lines
-from conductor.plan.prose import find_items
-from conductor.plan.skeleton import tasks_in
+from conductor.plan.no_dag import no_dag
 from conductor.plan.validate import Document, build_plan
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Text, read_yaml
@@ -89,7 +88,7 @@ def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name:
     found = [_in_block(block, lines, name) for block in blocks if block.language in LANGUAGES and is_dag(block, lines)]
     found += [_Found(file, 0, text, 0, file.endswith(".json"), None) for file, text in files.items()]
     if not found:
-        raise _no_dag(lines, blocks, name)
+        raise no_dag(lines, blocks, name)
     if len(found) > 1:
         raise _two_dags(found[0], found[1])
     dag = found[0]
@@ -150,23 +149,3 @@ def _two_dags(first: _Found, second: _Found) -> PlanError:
         line=line,
         hint="Keep one of them; take the key dag out of the other.",
     )
-
-
-def _no_dag(lines: list[str], blocks: list[Block], name: str) -> PlanError:
-    wanted = "a fenced ```yaml block with the top-level key dag, such front matter, or dag.yaml or dag.json beside it"
-    if not any(line.strip() for line in lines):
-        seen = "the file is empty"
-    else:
-        boxes = sum(item.mark is not None for item in find_items(lines, blocks))
-        fences = sum(block.language in LANGUAGES for block in blocks)
-        seen = f"{fences} YAML blocks without the key dag" if fences else "no YAML block"
-        if boxes:
-            seen += f", and {boxes} check boxes, which do not say what depends on what"
-        elif steps := len(tasks_in("\n".join(lines))):
-            seen += f", and {steps} headings that look like tasks, which do not say what depends on what"
-    mislabelled = next((block for block in blocks if block.language not in LANGUAGES and is_dag(block, lines)), None)
-    hint = "`conductor init TRACK` writes a DAG to start from."
-    if mislabelled is not None:
-        hint = f"The block on line {mislabelled.first + 1} begins with dag; mark its fence ```yaml."
-    line = mislabelled.first + 1 if mislabelled is not None else None
-    return PlanError("plan_no_dag", f"no DAG: {seen}; looked for {wanted}", path=name, line=line, hint=hint)

@@ -291,7 +291,7 @@ def test_check_boxes_only_says_what_was_looked_for_and_what_to_do(tmp_path: Path
     assert (error.code, error.path) == ("plan_no_dag", "plan.md")
     assert "```yaml" in error.message
     assert "2 check boxes" in error.message
-    assert "conductor init" in (error.hint or "")
+    assert error.hint == "`conductor init TRACK` prints a DAG made of these tasks, to be looked through and added."
 
 
 def test_headings_only_says_so() -> None:
