@@ -42,35 +42,35 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.re
 # --- the tables of docs/plan.md -------------------------------------------------------------------------------------
 
 
-def table(section: str, number: int = 0) -> dict[str, list[str]]:
-    """Return the rows of a section's table by their first cell, without marks."""
+def table(section: str) -> dict[str, list[str]]:
+    """Return the rows of a section's first table by their first cell, without marks."""
     text = re.split(rf"^## {re.escape(section)}$", PLAN_PAGE, flags=re.MULTILINE)[1]
     text = re.split(r"^## ", text, flags=re.MULTILINE)[0]
-    found = re.findall(r"^\|.*\n\|[-|]+\n((?:\|.*\n)+)", text, flags=re.MULTILINE)[number]
+    found = re.findall(r"^\|.*\n\|[-|]+\n((?:\|.*\n)+)", text, flags=re.MULTILINE)[0]
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in found.splitlines()]
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
 @pytest.mark.parametrize(
-    ("section", "number", "known"),
+    ("section", "known"),
     [
-        ("Keys of the DAG", 0, DAG_KEYS),
-        ("Keys of a task", 0, TASK_KEYS),
-        ("Groups", 0, GROUP_KEYS),
-        ("Defaults", 0, tuple(DEFAULTS)),
-        ("Limits", 0, tuple(LIMITS)),
-        ("Commands", 0, tuple(f"{{{name}}}" for name in NAMES)),
-        ("conductor.toml", 0, tuple(ConfigFile.model_fields)),
-        ("Exit codes", 0, tuple(str(int(code)) for code in Exit)),
+        ("Keys of the DAG", DAG_KEYS),
+        ("Keys of a task", TASK_KEYS),
+        ("Groups", GROUP_KEYS),
+        ("Defaults", tuple(DEFAULTS)),
+        ("Limits", tuple(LIMITS)),
+        ("Commands", tuple(f"{{{name}}}" for name in NAMES)),
+        ("conductor.toml", tuple(ConfigFile.model_fields)),
+        ("Exit codes", tuple(str(int(code)) for code in Exit)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_table_has_what_the_code_knows_and_nothing_else(section: str, number: int, known: tuple[str, ...]) -> None:
-    assert sorted(table(section, number)) == sorted(known)
+def test_a_table_has_what_the_code_knows_and_nothing_else(section: str, known: tuple[str, ...]) -> None:
+    assert sorted(table(section)) == sorted(known)
 
 
 def test_every_variable_that_a_command_is_given_stands_in_the_page() -> None:
-    task = TaskSpec(TaskId("1"), "one", 0, run=("sh", "-c", "$CONDUCTOR_PROMPT_FILE $CONDUCTOR_TASK_FILE"))
+    task = TaskSpec(TaskId("1"), "one", run=("sh", "-c", "$CONDUCTOR_PROMPT_FILE $CONDUCTOR_TASK_FILE"))
     places = Places(track="/t", project="/p", bus="/b", path="/bin")
     spec = order(task, attempt_id(task.id, 1, "0" * 8), 1, "0" * 8, 1, RunOptions(), Settings(), places)
     given = {name for name in spec.env if name.startswith("CONDUCTOR_")}
@@ -110,7 +110,8 @@ def test_every_error_stands_in_the_page_with_its_exit_code() -> None:
         if name in ("ConductorError", "PlanError", "plan_error", "Failure")
     }
     raised |= set(re.findall(r'"([a-z_]+_exceeded)"', (ROOT / "conductor/core/limits.py").read_text(encoding="utf-8")))
-    raised |= {kind.code for kind in (BusError, *BusError.__subclasses__())}
+    of_the_bus: list[type[BusError]] = [BusError, *BusError.__subclasses__()]
+    raised |= {kind.code for kind in of_the_bus}
     assert set(documented) == raised
     assert documented == {code: int(exit_of(code)) for code in documented}
 
@@ -193,8 +194,7 @@ def anchors(page: Path) -> set[str]:
 
 @every_page
 def test_every_command_line_that_is_shown_exists(page: Path) -> None:
-    wrong = [line for line in command_lines(page) if (unknown := unknown_words(line)) and unknown]
-    assert wrong == []
+    assert [line for line in command_lines(page) if unknown_words(line)] == []
 
 
 def command_lines(page: Path) -> Iterator[str]:
