@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from conductor.plan.yaml_text import Map, Text, read_yaml
 PLAN = "plan.md"
 DAG_FILES = ("dag.yaml", "dag.yml", "dag.json")
 _METADATA_BYTES = 16 << 20
-_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,6 @@ class _Found:
     """Lines before the text; of a block, that is also the line of its fence, from 1."""
     text: str
     column_offset: int
-    json: bool
     block: Block | None
 
 
@@ -86,7 +83,7 @@ def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name:
     lines = split_lines(markdown) if markdown is not None else []
     blocks = find_blocks(lines) if lines else []
     found = [_in_block(block, lines, name) for block in blocks if block.language in LANGUAGES and is_dag(block, lines)]
-    found += [_Found(file, 0, text, 0, file.endswith(".json"), None) for file, text in files.items()]
+    found += [_Found(file, 0, text, 0, None) for file, text in files.items()]
     if not found:
         raise no_dag(lines, blocks, name)
     if len(found) > 1:
@@ -102,11 +99,11 @@ def _read(markdown: str | None, files: dict[str, str], warnings: Warnings, name:
 
 def _in_block(block: Block, lines: list[str], name: str) -> _Found:
     text = block.text(lines)
-    return _Found(name, block.body[0], text, block.indent, block.language == "json", block)
+    return _Found(name, block.body[0], text, block.indent, block)
 
 
 def _root(dag: _Found) -> Map:
-    text = _PAIR.sub(_joined_pair, dag.text) if dag.json else "\n".join(split_lines(dag.text))
+    text = "\n".join(split_lines(dag.text))
     root = read_yaml(text, line_offset=dag.line, column_offset=dag.column_offset)
     if isinstance(root, Map) and (Text("dag") in root or dag.block is None):
         return root
@@ -117,12 +114,6 @@ def _root(dag: _Found) -> Map:
         line=dag.line + 1,
         hint="Write dag: and below it, indented, nodes: with a list of tasks.",
     )
-
-
-def _joined_pair(pair: re.Match[str]) -> str:
-    """Put the character for a JSON escape in two halves, which YAML does not know."""
-    high, low = int(pair[2], 16), int(pair[3], 16)
-    return pair[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
 
 def _dag_file(path: Path, max_bytes: int) -> str | None:

@@ -13,12 +13,14 @@ import yaml
 
 from conductor.errors import PlanError
 from conductor.plan.errors import plan_error, shown
+from conductor.plan.yaml_errors import ESCAPE_HINT, explain
 
 MAX_DEPTH = 64
 """Deepest nesting of a plan; real ones have 5."""
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")  # can be written as an escape, can be stored nowhere
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -66,10 +68,18 @@ _C = TypeVar("_C", Seq, Map)
 def read_yaml(text: str, *, line_offset: int = 0, column_offset: int = 0) -> Node | None:
     """Read one document; None where there is none.
 
-    The offsets are added to every line and column. Raises PlanError `plan_yaml`.
+    The offsets are added to every line and column. A character that is escaped in two halves, as JSON does, is read as
+    JSON reads it, though YAML refuses it. Raises PlanError `plan_yaml`.
     """
     _refuse_characters(text, line_offset, column_offset)
-    return _Builder(line_offset + 1, column_offset + 1).build(text)
+    try:
+        return _Builder(line_offset + 1, column_offset + 1).build(text)
+    except PlanError:
+        # Only what cannot be read as it stands: outside of double quotes such a pair is plain text.
+        joined = _PAIR.sub(_joined_pair, text)
+        if joined == text:
+            raise
+        return _Builder(line_offset + 1, column_offset + 1).build(joined)
 
 
 def as_json(node: Node) -> Any:
@@ -82,6 +92,11 @@ def as_json(node: Node) -> Any:
     if isinstance(node, Seq):
         return [as_json(item) for item in node]
     return {str(key): as_json(value) for key, value in node.items()}
+
+
+def _joined_pair(pair: re.Match[str]) -> str:
+    high, low = int(pair[2], 16), int(pair[3], 16)
+    return pair[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
 
 class _Place:
@@ -172,8 +187,8 @@ class _Builder:
         if event.tag is not None or event.anchor is not None:
             self._refuse_tag_and_anchor(event)
         if _UNUSABLE.search(text):
-            hint = "Take the escape (such as \\0 or \\ud800) out."
-            raise plan_error("plan_yaml", "text must not contain NUL or half a character", text, hint=hint)
+            message = "text must not contain NUL or half a character"
+            raise plan_error("plan_yaml", message, text, hint=ESCAPE_HINT)
 
     def _collection(self, node: _C, event: Any, depth: int) -> _C:
         if event.tag is not None or event.anchor is not None:
@@ -219,28 +234,12 @@ class _Builder:
         raise plan_error("plan_yaml", f"{what} not allowed", self._place(event), hint=hint)
 
     def _place(self, event: Any) -> _Place:
-        mark = event.start_mark
+        return self._place_of(event.start_mark)
+
+    def _place_of(self, mark: Any) -> _Place:
         return _Place(mark.line + self._first_line, mark.column + self._first_column)
 
     def _syntax_error(self, error: yaml.YAMLError, text: str) -> PlanError:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        context = getattr(error, "context", None)
-        message = f"not valid YAML: {context}, {problem}" if context else f"not valid YAML: {problem}"
-        place = _Place(mark.line + self._first_line, mark.column + self._first_column) if mark else None
-        return plan_error("plan_yaml", message, place, hint=_hint(problem, _line_at(text, mark.line) if mark else ""))
-
-
-def _line_at(text: str, number: int) -> str:
-    lines = text.split("\n")
-    return lines[number] if number < len(lines) else ""
-
-
-def _hint(problem: str, line: str) -> str:
-    if "\t" in line[: len(line) - len(line.lstrip())]:
-        return "Indent with spaces; YAML does not allow tabs there."
-    if "cannot start any token" in problem:
-        return "Put text that begins with a special character in quotes."
-    if "mapping values are not allowed" in problem:
-        return 'Put text that contains ": " in quotes.'
-    return "Check indentation and quotes on this line and the one before."
+        slip = explain(error, text, _LOADER, self._first_line)
+        place = None if slip.mark is None else self._place_of(slip.mark)
+        return plan_error("plan_yaml", f"not valid YAML: {slip.message}", place, hint=slip.hint)

@@ -85,6 +85,43 @@ def test_what_is_refused_names_line_and_column(text: str, words: str, line: int,
         assert error.line in (line, line - 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ('a: 1\nb: "abc\nc: "x"\nd: 3\n', "is closed on line 3, where more follows"),
+        ("a: 1\nb: 'abc\nc: 'x'\nd: 3\n", "is closed on line 3, where more follows"),
+        ('a: 1\nb: ["abc, d]\nc: ["x"]\n', "is closed on line 3, where more follows"),
+        ('a: 1\nb: "abc\nc: 2\nd: "x: y"\n', "is closed on line 4, where more follows"),
+        ('a: 1\nb: "abc\nc: 2\nd: 3\n', "is never closed"),
+        ("a: 1\nb: ['abc\nc: 2\n", "is never closed"),
+    ],
+)
+def test_a_forgotten_quote_is_reported_where_it_was_opened(text: str, end: str) -> None:
+    error = refused(text)
+    assert error.line == 2
+    assert f"the quote that begins here {end}" in error.message
+    assert "Close the quote" in (error.hint or "")
+
+
+def test_a_quote_that_is_closed_is_not_blamed() -> None:
+    error = refused('a: "x\n  y"\nb: [1\nc: 2\n')
+    assert "quote" not in error.message
+    assert "the lines before" in (error.hint or "")
+
+
+def test_a_character_escaped_in_two_halves_is_one() -> None:
+    assert as_json(read_yaml(r'["\ud83d\ude00", "\\\ud83d\ude00"]') or Seq()) == ["\U0001f600", "\\\U0001f600"]
+
+
+def test_what_looks_like_an_escape_outside_of_double_quotes_is_text() -> None:
+    assert as_json(read_yaml(r"['\ud83d\ude00', \ud83d\ude00]") or Seq()) == [r"\ud83d\ude00"] * 2
+
+
+@pytest.mark.parametrize("text", [r'a: "\ud83d"', r'a: "\ude00\ud83d"', r'a: "\ud83d\n"'])
+def test_half_a_character_is_refused_and_says_what_to_write(text: str) -> None:
+    assert "Write the character itself" in (refused(text).hint or "")
+
+
 def test_a_billion_laughs_is_refused_at_the_first_anchor() -> None:
     bomb = "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a},*{a},*{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
     assert refused(bomb).line == 1
