@@ -70,7 +70,7 @@ def test_a_table_has_what_the_code_knows_and_nothing_else(section: str, known: t
 
 
 def test_every_variable_that_a_command_is_given_stands_in_the_page() -> None:
-    task = TaskSpec(TaskId("1"), "one", run=("sh", "-c", "$CONDUCTOR_PROMPT_FILE $CONDUCTOR_TASK_FILE"))
+    task = TaskSpec(TaskId("1"), "one", 0, run=("sh", "-c", "$CONDUCTOR_PROMPT_FILE $CONDUCTOR_TASK_FILE"))
     places = Places(track="/t", project="/p", bus="/b", path="/bin")
     spec = order(task, attempt_id(task.id, 1, "0" * 8), 1, "0" * 8, 1, RunOptions(), Settings(), places)
     given = {name for name in spec.env if name.startswith("CONDUCTOR_")}
