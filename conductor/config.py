@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from bus.wire import Ladder, TaskId
 from conductor.core.task import Plan, RunOptions
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, PlanError
 from conductor.plan.commands import CommandError, split_command
 from conductor.plan.durations import parse_duration
 
@@ -237,12 +237,16 @@ def find_project(track: Path, *, flag: str | None, plan: Plan, cwd: Path, home: 
     """Return the directory that the tasks work in.
 
     `--project` > the plan's `project:` > the git work tree that holds the track > `cwd` if it holds the track and is
-    neither the track, `/` nor `home` > the track's parent.
+    neither the track, `/` nor `home` > the track's parent. Raises ConductorError where it is not a directory.
     """
     if flag is not None:
-        return _existing(cwd / flag, "--project")
-    if plan.project is not None:
-        return _existing(track / plan.project, f"`project:` of {plan.source}")
+        folder = Path(os.path.realpath(cwd / flag))
+        if not os.path.isdir(folder):
+            raise ConductorError("usage", f"--project names {folder}, which is not a directory")
+        return folder
+    named = project_of_plan(track, plan)
+    if named is not None:
+        return named
     for folder in (track, *track.parents):
         if (folder / ".git").exists():
             return folder
@@ -251,8 +255,17 @@ def find_project(track: Path, *, flag: str | None, plan: Plan, cwd: Path, home: 
     return track.parent
 
 
-def _existing(path: Path, what: str) -> Path:
-    resolved = path.resolve()
-    if not resolved.is_dir():
-        raise ConductorError("usage", f"{what} names {resolved}, which is not a directory", path=str(resolved))
-    return resolved
+def project_of_plan(track: Path, plan: Plan) -> Path | None:
+    """Return the directory that the plan's `project:` names, if any; raises PlanError where it is none."""
+    if plan.project is None:
+        return None
+    folder = Path(os.path.realpath(track / plan.project))
+    if os.path.isdir(folder):  # False for what no path can be, where Path.is_dir raises
+        return folder
+    raise PlanError(
+        "plan_field",
+        f"project: there is no directory {folder}",
+        path=plan.source,
+        line=plan.project_line or None,
+        hint="`project:` is relative to the track; make the folder, or correct the path.",
+    )

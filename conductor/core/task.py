@@ -114,6 +114,8 @@ class Plan:
     """`{"timeout": seconds, "retries": int, "agent": …, "stale_after": …, …}` of the plan's `defaults`."""
     project: str | None = None
     """The plan's `project:` as written."""
+    project_line: int = 0
+    """Where it stands in `source`, from 1; 0 where it does not."""
     source: str = "plan.md"
     """File name, relative to the track, that the plan was read from."""
     warnings: tuple[PlanWarning, ...] = ()

@@ -47,14 +47,16 @@ def build_plan(root: Map, document: Document, source: str, warnings: Warnings) -
     tasks = _tasks(ids, prose, {key: defaults[key] for key in TASK_DEFAULTS if key in defaults}, warnings)
     refuse_cycle(tasks)
     groups = GroupReader(tasks, warnings).read(_value(dag, "parallel_groups"))
-    project = _value(dag, "project")
+    project_node = _value(dag, "project")
+    project = None if fields.is_null(project_node) else fields.text("project", project_node)
     _warn_of_misplaced(dag, warnings)
     return Plan(
         tasks=tasks,
         groups=groups,
         limits=limits,
         defaults=defaults,
-        project=None if fields.is_null(project) else fields.text("project", project),
+        project=project,
+        project_line=project_node.line if project is not None else 0,
         source=source,
         warnings=warnings.all(),
         extra={str(key): as_json(value) for key, value in dag.items() if key not in DAG_KEYS},

@@ -248,7 +248,8 @@ def test_settings_beside_the_nodes_are_a_warning(load_nodes: LoadNodes, codes: C
 
 
 def test_project_is_kept_as_written(load_nodes: LoadNodes) -> None:
-    assert load_nodes("- id: a", 'project: "../.."').project == "../.."
+    plan = load_nodes("- id: a", 'project: "../.."')
+    assert (plan.project, plan.project_line) == ("../..", 7)
     assert load_nodes("- id: a", "project:").project is None
 
 
