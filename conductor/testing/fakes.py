@@ -52,6 +52,8 @@ class FakeLauncher:
         """What `kill_tree` says."""
         self.failures: dict[AttemptId, str] = {}
         """What `failure` says of attempts that were accepted and then could not be started."""
+        self.ran: set[AttemptId] = set()
+        """Attempts of which `may_have_run` says yes."""
         self._capacity = capacity
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
@@ -69,6 +71,10 @@ class FakeLauncher:
     def failure(self, attempt: AttemptId) -> str | None:
         """Say why an accepted attempt could not be started."""
         return self.failures.get(attempt)
+
+    def may_have_run(self, attempt: AttemptId) -> bool:
+        """Say what the test says."""
+        return attempt in self.ran
 
     def terminate(self, attempt: AttemptId) -> None:
         """Remember the hint."""

@@ -35,6 +35,12 @@ class Launcher(Protocol):
     def failure(self, attempt: AttemptId) -> str | None:
         """Return why an accepted attempt could not be started after all; None where it was, or may still be."""
 
+    def may_have_run(self, attempt: AttemptId) -> bool:
+        """Tell whether a process of the attempt is known to have existed, so that its command may have been started.
+
+        False where none did, and where it is not known: an attempt that an earlier conductor launched.
+        """
+
     def terminate(self, attempt: AttemptId) -> None:
         """Hint that the worker should look at its `revoked` file now (TERM). Idempotent; a vanished one is no error."""
 

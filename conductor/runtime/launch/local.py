@@ -9,17 +9,23 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bus.layout import PROC, attempt_dir
 from bus.process import HAVE_PIDFD, HAVE_PROC, boot_id, look, send_signal, start_ticks
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.launch.base import LaunchError, Life
-from conductor.runtime.launch.survivors import Survivors
+from conductor.runtime.launch.survivors import Survivors, worker_of
 from conductor.runtime.launch.warm import WarmProcess
 
 AT_ONCE = 1000
 """Workers that would start now as far as this launcher is concerned; the plan's own limit is always lower."""
+
+ANSWER_LIMIT = 10.0
+"""Seconds that an order may stay unanswered. A fork takes milliseconds, on a machine that swaps perhaps a second; who
+has not answered by then hangs or was suspended, and the run would hang with it."""
 
 
 @dataclass(slots=True)
@@ -31,8 +37,14 @@ class _Worker:
     ticks: int = 0
     pidfd: int = -1
     error: str | None = None
-    """Why no worker could be made."""
+    """Why no worker was made."""
+    existed: bool = False
+    """Whether there was a worker, as far as is known."""
     stop_asked: bool = False
+    ordered: float = 0.0
+    """When the order was sent, on CLOCK_MONOTONIC."""
+    folder: str = ""
+    """The attempt's folder."""
 
 
 class LocalLauncher:
@@ -59,11 +71,14 @@ class LocalLauncher:
             raise LaunchError(f"the warm process does not take orders: {error.strerror}") from error
         finally:
             os.close(live)
-        self._workers[spec.attempt] = _Worker()
+        self._workers[spec.attempt] = _Worker(
+            ordered=time.monotonic(), folder=os.path.join(spec.bus, attempt_dir(spec.attempt))
+        )
 
     def poll(self, attempts: Iterable[AttemptId]) -> Mapping[AttemptId, Life]:
         """Tell the life of each attempt. Attempts that ended and are not asked for any more are forgotten."""
         self._read_answers()
+        self._end_a_silence()
         self._look_for_ends()
         wanted = set(attempts)
         for attempt in [a for a, worker in self._workers.items() if worker.life in ("ended", "lost")]:
@@ -73,9 +88,14 @@ class LocalLauncher:
         return {a: self._workers[a].life if a in self._workers else "lost" for a in wanted}
 
     def failure(self, attempt: AttemptId) -> str | None:
-        """Return why no worker could be forked for the attempt."""
+        """Return why the attempt never got a worker."""
         worker = self._workers.get(attempt)
         return worker.error if worker else None
+
+    def may_have_run(self, attempt: AttemptId) -> bool:
+        """Tell whether there was a worker, or any other process of the attempt. See `base.Launcher.may_have_run`."""
+        worker = self._workers.get(attempt)
+        return (worker is not None and worker.existed) or self._survivors.met(attempt)
 
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM to the worker, now or as soon as its pid is known."""
@@ -91,23 +111,23 @@ class LocalLauncher:
         """KILL the worker and everything of its tree. See `base.Launcher.kill_tree`."""
         self._read_answers()
         worker = self._workers.get(attempt)
+        if worker is not None and worker.life == "pending":
+            self._give_up_warm("the warm process had not answered when the attempt was ended")
         if worker is not None and worker.life in ("pending", "running"):
             _signal(worker, signal.SIGKILL)
             return False
         return self._survivors.end(attempt, command)
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
-        """Watch a worker by the identity in its claim; False where no such process lives."""
-        if proc is None or proc.boot != self._boot:
-            return False
-        worker = _Worker("running", proc.pid, proc.start_ticks)
-        if HAVE_PIDFD:
-            try:
-                worker.pidfd = os.pidfd_open(proc.pid)
-            except OSError:
-                return False
-        if not _is(worker):
-            _close(worker)
+        """Watch a worker by the identity in its claim, or by its lock where there is no claim (not yet, or its folder
+        was deleted); False where no such process lives."""
+        if proc is None:
+            found = worker_of(attempt)
+            identity = (found.pid, found.start_ticks) if found else None
+        else:
+            identity = (proc.pid, proc.start_ticks) if proc.boot == self._boot else None
+        worker = _Worker()
+        if identity is None or not _watch(worker, *identity):
             return False
         self._workers[attempt] = worker
         return True
@@ -131,10 +151,16 @@ class LocalLauncher:
 
     def _restart(self) -> None:
         self._read_answers()
+        self._warm.kill()
         self._warm.close()
         self._warm = WarmProcess()
 
     def _read_answers(self) -> None:
+        self._take_answers()
+        if not self._warm.alive and self._pending():
+            self._give_up_warm("the warm process ended before it answered")
+
+    def _take_answers(self) -> None:
         for answer in self._warm.answers():
             worker = self._workers.get(answer.attempt)
             if worker is None or worker.life != "pending":
@@ -145,13 +171,39 @@ class LocalLauncher:
                 worker.life, worker.error = "ended", answer.error
                 continue
             worker.life, worker.pid, worker.pidfd = "running", answer.pid, answer.pidfd
+            worker.existed = True
             worker.ticks = 0 if HAVE_PIDFD else start_ticks(answer.pid)
             if worker.stop_asked:
                 _signal(worker, signal.SIGTERM)
-        if not self._warm.alive:
-            for worker in self._workers.values():
-                if worker.life == "pending":
-                    worker.life = "lost"
+
+    def _pending(self) -> dict[AttemptId, _Worker]:
+        return {attempt: worker for attempt, worker in self._workers.items() if worker.life == "pending"}
+
+    def _end_a_silence(self) -> None:
+        """Give up a warm process that hangs."""
+        oldest = min((worker.ordered for worker in self._pending().values()), default=None)
+        if oldest is not None and time.monotonic() - oldest > ANSWER_LIMIT:
+            self._give_up_warm(f"the warm process did not answer within {ANSWER_LIMIT:g} s and was ended")
+
+    def _give_up_warm(self, why: str) -> None:
+        """End the warm process, and with it all orders that it has not carried out; settle those without an answer.
+
+        It may have forked a worker and not have said so. That one holds the lock of its attempt while it lives, and is
+        watched like any other; if it is dead already, its claim tells of it. Who has neither never gets a worker, as
+        there is nobody left to fork it. Workers live on.
+        """
+        if not self._warm.kill():
+            return  # the kernel holds it up: nothing is known of its orders, so they stay pending
+        self._take_answers()
+        for attempt, worker in self._pending().items():
+            found = worker_of(attempt)
+            if found is not None and _watch(worker, found.pid, found.start_ticks):
+                if worker.stop_asked:
+                    _signal(worker, signal.SIGTERM)
+                continue
+            worker.life, worker.existed = "lost", found is not None or not _is_unclaimed(worker.folder)
+            if HAVE_PROC and not worker.existed:
+                worker.error = why
 
     def _look_for_ends(self) -> None:
         watched = {worker.pidfd: worker for worker in self._workers.values() if worker.pidfd >= 0}
@@ -165,6 +217,26 @@ class LocalLauncher:
         for worker in self._workers.values():
             if worker.life == "running" and worker.pidfd < 0 and not _is(worker):
                 worker.life = "ended"
+
+
+def _watch(worker: _Worker, pid: int, ticks: int) -> bool:
+    """Make the living process of this identity the attempt's worker; False where it is gone."""
+    worker.pid, worker.ticks = pid, ticks
+    if HAVE_PIDFD:
+        try:
+            worker.pidfd = os.pidfd_open(pid)
+        except OSError:
+            return False
+    if not _is(worker):
+        _close(worker)
+        return False
+    worker.life, worker.existed = "running", True
+    return True
+
+
+def _is_unclaimed(folder: str) -> bool:
+    """Tell whether the folder of an attempt is as it was made; a command that was started might have deleted it."""
+    return os.path.isdir(folder) and not os.path.lexists(os.path.join(folder, PROC))
 
 
 def _is(worker: _Worker) -> bool:

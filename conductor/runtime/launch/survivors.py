@@ -1,8 +1,8 @@
-"""Ends what a dead worker left behind, and proves that nothing is left.
+"""Ends what is left of an attempt, and proves that nothing is.
 
-The tree of an attempt whose worker is dead is found by two marks: the session that the worker led, and the attempt's
-nonce in the environment of its processes. Neither is a name, and each process is compared by pid and start before it
-is signalled. Two passes over /proc in a row that find nothing prove emptiness.
+The tree of an attempt is found by three marks: the session that the worker led, the attempt's nonce in the environment
+of its processes, and the attempt's lock, which only its worker holds. None is a name of a program, and each process is
+compared by pid and start before it is signalled. Two passes over /proc in a row that find nothing prove emptiness.
 
 Why a session number can be trusted: as long as one of its processes lives, the kernel gives its number to no other
 process. Had the number been given away meanwhile, the new owner leads a session of its own: then a leader with that pid
@@ -16,7 +16,7 @@ import re
 import signal
 from collections.abc import Iterator, Mapping
 
-from bus.layout import parse_attempt
+from bus.layout import LIVE, parse_attempt
 from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, send_signal
 from bus.wire import AttemptId
 
@@ -30,6 +30,7 @@ class Survivors:
 
     def __init__(self) -> None:
         self._clean: dict[AttemptId, int] = {}
+        self._met: set[AttemptId] = set()
 
     def end(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
         """KILL what is left of the attempt; True once two passes in a row found nothing."""
@@ -38,6 +39,7 @@ class Survivors:
         while self._clean.get(attempt, 0) < CLEAN_PASSES:
             left = list(find(attempt, command))
             if left:
+                self._met.add(attempt)
                 self._clean[attempt] = 0
                 for info in left:
                     _kill(info)
@@ -45,13 +47,18 @@ class Survivors:
             self._clean[attempt] = self._clean.get(attempt, 0) + 1
         return True
 
+    def met(self, attempt: AttemptId) -> bool:
+        """Tell whether a living process of the attempt was ever found."""
+        return attempt in self._met
+
     def forget(self, attempt: AttemptId) -> None:
         """The attempt is closed."""
         self._clean.pop(attempt, None)
+        self._met.discard(attempt)
 
 
 def find(attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[ProcessInfo]:
-    """Yield the living processes of an attempt whose worker is dead."""
+    """Yield the living processes of an attempt."""
     nonce = parse_attempt(attempt)[2].encode()
     session = _session(command)
     since = _number(command, "start_ticks")
@@ -59,8 +66,36 @@ def find(attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[P
         if info.dead or info.pid == os.getpid():
             continue
         in_session = session and info.session == session and info.start_ticks >= since
-        if in_session or carries_nonce(info.pid, nonce):
+        if in_session or carries_nonce(info.pid, nonce) or holds_lock(info.pid, attempt):
             yield info
+
+
+def worker_of(attempt: AttemptId) -> ProcessInfo | None:
+    """Return the living worker of an attempt, found by the lock that it holds; None where there is none (or no /proc).
+
+    A worker holds it from its fork to its end, also where its folder was deleted.
+    """
+    return next((info for info in all_processes() if not info.dead and holds_lock(info.pid, attempt)), None)
+
+
+def holds_lock(pid: int, attempt: AttemptId) -> bool:
+    """Tell whether the process holds the attempt's lock exclusively: who only probes it shares it."""
+    try:
+        fds = os.listdir(f"/proc/{pid}/fd") if pid != os.getpid() else []
+    except OSError:  # it is gone, or belongs to another user
+        return False
+    return any(_locks(pid, fd, f"/{attempt}/{LIVE}") for fd in fds)
+
+
+def _locks(pid: int, fd: str, name: str) -> bool:
+    """Tell whether a descriptor of a process holds an exclusive lock on a file whose path ends in `name`."""
+    try:
+        if not os.readlink(f"/proc/{pid}/fd/{fd}").removesuffix(" (deleted)").endswith(name):
+            return False
+        with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
+            return b" WRITE " in file.read()
+    except OSError:  # closed meanwhile
+        return False
 
 
 def carries_nonce(pid: int, nonce: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -16,6 +17,12 @@ from bus.wire import AttemptId, WorkerSpec, dumps, to_json
 
 LAST_WAIT = 2.0
 """Seconds that a warm process may take to end after its socket was closed; then it is killed (workers live on)."""
+
+KILLED_WAIT = 2.0
+"""Seconds within which a killed one has gone, unless the kernel itself is held up."""
+
+FULL_WAIT = 10.0
+"""Seconds that a warm process may let a full socket stand. It reads an order within a millisecond."""
 
 _CHUNK = 1 << 16
 _FDS = 64
@@ -34,7 +41,7 @@ class Answer:
 
 
 class WarmProcess:
-    """A running warm process. `alive` is False once it was seen to have gone; it is not started again by itself."""
+    """A running warm process. `alive` is False once it takes no more orders; it is not started again by itself."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -61,14 +68,16 @@ class WarmProcess:
         return self._socket.fileno()
 
     def send(self, spec: WorkerSpec, live: int) -> None:
-        """Send an order with the descriptor of its lock. Raises OSError where the warm process is gone."""
+        """Send an order with the descriptor of its lock. Raises OSError where the warm process is gone or hangs."""
         data = memoryview(dumps(to_json(spec)).encode() + b"\n")
         fds = [live]
         while data:
             try:
                 sent = socket.send_fds(self._socket, [data], fds)
             except BlockingIOError:
-                self._wait()
+                if not self._wait():
+                    self.alive = False
+                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
                 continue
             except OSError:
                 self.alive = False
@@ -87,16 +96,31 @@ class WarmProcess:
         self._socket.close()
         while self.pidfds:
             os.close(self.pidfds.popleft())
-        if self.pid:
-            _await_end(self.pid)
+        if self.pid and _ends_within(self.pid, LAST_WAIT):
             self.pid = 0
+        self.kill()
 
-    def _wait(self) -> None:
+    def kill(self) -> bool:
+        """End it without delay; True once it is gone, so that no order is carried out any more. Workers live on.
+
+        What it answered before can still be read.
+        """
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)  # it was not reaped, so the pid is its own
+            if not _ends_within(self.pid, KILLED_WAIT):
+                return False
+            self.pid = 0
+        self._receive()
+        self.alive = False
+        return True
+
+    def _wait(self) -> bool:
         """Wait until the socket takes more; answers are read meanwhile, or both sides would wait for each other."""
         poller = select.poll()
         poller.register(self._socket, select.POLLIN | select.POLLOUT)
-        poller.poll()
+        ready = poller.poll(FULL_WAIT * 1000)
         self._receive()
+        return bool(ready)
 
     def _receive(self) -> None:
         while self.alive:
@@ -130,12 +154,13 @@ def _spawn(argv: list[str]) -> int:
         return os.posix_spawn(argv[0], argv, os.environ)
 
 
-def _await_end(pid: int) -> None:
-    """Reap a child that should be about to end."""
+def _ends_within(pid: int, seconds: float) -> bool:
+    """Reap a child that should be about to end; False where it does not."""
     pause, waited = 0.001, 0.0
     while os.waitpid(pid, os.WNOHANG)[0] == 0:
-        if waited > LAST_WAIT:
-            os.kill(pid, signal.SIGKILL)  # it was not reaped, so the pid is its own
+        if waited >= seconds:
+            return False
         select.select((), (), (), pause)
         waited += pause
         pause = min(pause * 2, 0.1)
+    return True

@@ -123,7 +123,6 @@ def test_a_claim_of_another_boot_or_another_start_is_nobody(bench: Bench) -> Non
     bench.wait_command(spec)
     proc = bench.host.read_proc(spec.attempt)
     assert proc is not None
-    assert not bench.launcher.reattach(spec.attempt, None)
     assert not bench.launcher.reattach(spec.attempt, replace(proc, boot="another"))
     assert not bench.launcher.reattach(spec.attempt, replace(proc, start_ticks=proc.start_ticks + 1))
     bench.launcher.terminate(spec.attempt)
@@ -205,11 +204,12 @@ def test_an_order_that_got_no_worker_has_ended(bench: Bench, monkeypatch: pytest
     monkeypatch.setattr(bench.launcher._warm, "send", lambda spec, live: None)
     bench.send(refused, bench.host.create_attempt(refused.attempt))
     assert bench.life(refused.attempt) == "pending"
-    assert not bench.launcher.kill_tree(refused.attempt, None)
     monkeypatch.setattr(bench.launcher._warm, "answers", lambda: [Answer(refused.attempt, 0, -1, "fork: no room")])
     assert bench.life(refused.attempt) == "ended"
     monkeypatch.undo()
     assert bench.launcher.kill_tree(refused.attempt, None)
+    assert bench.launcher.failure(refused.attempt) == "fork: no room"
+    assert not bench.launcher.may_have_run(refused.attempt)
     bench.launcher.terminate(spec.attempt)
     bench.wait(spec)
 

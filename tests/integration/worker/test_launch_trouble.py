@@ -1,0 +1,175 @@
+"""A warm process that hangs or dies, attempts whose folder is gone: the launcher stays bounded, never two workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from bus.layout import LIVE
+from bus.wire import AttemptId
+from conductor.runtime.launch import local, warm
+from conductor.runtime.launch.base import LaunchError
+from conductor.runtime.launch.local import LocalLauncher
+from conductor.runtime.launch.survivors import worker_of
+from tests.integration.tools import alive, wait_for
+from tests.integration.worker.conftest import Bench
+
+
+@pytest.fixture
+def suspended(bench: Bench) -> Iterator[int]:
+    """The pid of the bench's warm process, suspended."""
+    pid = bench.launcher.warm_pid
+    os.kill(pid, signal.SIGSTOP)
+    yield pid
+    assert not alive(pid), "a warm process that hangs was not ended"
+
+
+def lost(bench: Bench, attempt: AttemptId) -> bool:
+    """Whether the launcher has given the attempt up."""
+    return bench.life(attempt) == "lost"
+
+
+def test_a_warm_process_that_hangs_is_given_up_and_the_next_order_gets_another(
+    bench: Bench, suspended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [bench.launch(("true",)) for _ in range(2)]
+    bench.launcher.terminate(specs[0].attempt)
+    assert {bench.life(spec.attempt) for spec in specs} == {"pending"}
+    monkeypatch.setattr(local, "ANSWER_LIMIT", 0.05)
+    for spec in specs:
+        wait_for(lambda spec=spec: lost(bench, spec.attempt), "the attempt to be given up")  # type: ignore[misc]
+        error = bench.launcher.failure(spec.attempt)
+        assert error == "the warm process did not answer within 0.05 s and was ended"
+        assert not bench.launcher.may_have_run(spec.attempt)
+        assert not bench.host.is_live(spec.attempt)
+        assert bench.launcher.kill_tree(spec.attempt, None)
+    monkeypatch.undo()
+    assert bench.run(("true",)).command == {"code": 0, "signal": None}
+
+
+def test_an_order_without_an_answer_can_be_ended_at_once(bench: Bench, suspended: int) -> None:
+    spec = bench.launch(("true",))
+    bench.launcher.terminate(spec.attempt)
+    assert bench.launcher.kill_tree(spec.attempt, None)
+    assert bench.life(spec.attempt) == "lost"
+    assert "had not answered" in str(bench.launcher.failure(spec.attempt))
+
+
+def test_a_warm_process_that_dies_before_it_answers_gives_its_orders_up(bench: Bench, suspended: int) -> None:
+    spec = bench.launch(("true",))
+    os.kill(suspended, signal.SIGKILL)
+    wait_for(lambda: lost(bench, spec.attempt), "the attempt to be given up")
+    assert bench.launcher.failure(spec.attempt) == "the warm process ended before it answered"
+
+
+def test_a_full_socket_of_a_warm_process_that_hangs_is_an_error_of_the_launch(
+    bench: Bench, suspended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "FULL_WAIT", 0.05)
+    spec = bench.spec(("true",), never_kill=("p" * 1000,) * 3000)
+    with pytest.raises(LaunchError, match="does not take orders"):
+        bench.launcher.launch(spec, bench.host.create_attempt(spec.attempt))
+    assert bench.run(("true",)).command == {"code": 0, "signal": None}
+    assert not bench.host.is_live(spec.attempt)
+
+
+@pytest.mark.parametrize("stopped_before", [False, True])
+def test_a_worker_that_was_forked_but_not_answered_is_found_by_its_lock(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, stopped_before: bool
+) -> None:
+    monkeypatch.setattr(bench.launcher._warm, "answers", list)
+    spec = bench.launch(("sleep", "69"))
+    worker = bench.wait_command(spec)["session"]
+    assert bench.life(spec.attempt) == "pending"
+    if stopped_before:
+        bench.launcher.terminate(spec.attempt)
+    monkeypatch.setattr(local, "ANSWER_LIMIT", 0.0)
+    assert bench.life(spec.attempt) == "running"
+    assert (bench.launcher.failure(spec.attempt), bench.launcher.may_have_run(spec.attempt)) == (None, True)
+    found = worker_of(spec.attempt)
+    assert found is not None
+    assert found.pid == worker
+    if not stopped_before:
+        bench.launcher.terminate(spec.attempt)
+    assert bench.wait(spec).ended_by == "stop"
+    assert worker_of(spec.attempt) is None
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_worker_that_was_forked_and_died_without_an_answer_may_have_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, deletes: bool
+) -> None:
+    monkeypatch.setattr(bench.launcher._warm, "answers", list)
+    spec = bench.launch(("sleep", "70"))
+    command = bench.wait_command(spec)
+    if deletes:
+        shutil.rmtree(bench.folder(spec))
+    os.kill(command["session"], signal.SIGKILL)
+    wait_for(lambda: not alive(command["session"]), "the worker's end")
+    monkeypatch.setattr(local, "ANSWER_LIMIT", 0.0)
+    assert bench.life(spec.attempt) == "lost"
+    assert (bench.launcher.failure(spec.attempt), bench.launcher.may_have_run(spec.attempt)) == (None, True)
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
+    assert not alive(command["pid"])
+
+
+def test_an_attempt_that_had_a_worker_may_have_run(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "71"))
+    assert not bench.launcher.may_have_run(bench.spec(("true",)).attempt)
+    command = bench.wait_command(spec)
+    wait_for(lambda: bench.life(spec.attempt) == "running", "the answer")
+    os.kill(command["session"], signal.SIGKILL)
+    wait_for(lambda: bench.life(spec.attempt) == "ended", "the worker's end")
+    assert bench.launcher.may_have_run(spec.attempt)
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
+
+
+def test_a_worker_whose_folder_was_deleted_is_found_again_by_another_launcher(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "72"))
+    command = bench.wait_command(spec)
+    shutil.rmtree(bench.folder(spec))
+    bench.launcher.close()
+    bench.launcher = LocalLauncher()
+    assert bench.launcher.reattach(spec.attempt, None)
+    assert bench.life(spec.attempt) == "running"
+    bench.launcher.terminate(spec.attempt)
+    wait_for(lambda: bench.life(spec.attempt) == "ended", "the worker's end")
+    assert bench.launcher.may_have_run(spec.attempt)
+    assert not alive(command["pid"])
+    assert not bench.launcher.reattach(spec.attempt, None)
+
+
+def test_a_living_worker_that_nobody_watches_is_ended_before_the_attempt_is_called_empty(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "73"))
+    command = bench.wait_command(spec)
+    os.kill(command["session"], signal.SIGSTOP)
+    bench.launcher.close()
+    bench.launcher = LocalLauncher()
+    assert not bench.launcher.kill_tree(spec.attempt, None)
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
+    assert not alive(command["session"])
+    assert not alive(command["pid"])
+    assert bench.launcher.may_have_run(spec.attempt)
+
+
+PROBE = "import fcntl, signal; fcntl.flock(0, fcntl.LOCK_SH); print(flush=True); signal.pause()"
+
+
+def test_who_only_probes_the_lock_is_not_taken_for_the_worker(bench: Bench) -> None:
+    spec = bench.launch(("true",))
+    bench.wait(spec)
+    with (bench.folder(spec) / LIVE).open() as live:
+        bystander = subprocess.Popen([sys.executable, "-c", PROBE], stdin=live, stdout=subprocess.PIPE)
+    with bystander:
+        assert bystander.stdout is not None
+        assert bystander.stdout.readline() == b"\n"
+        assert bench.host.is_live(spec.attempt) is False
+        assert bench.launcher.kill_tree(spec.attempt, None)
+        assert bystander.poll() is None
+        bystander.kill()
