@@ -35,7 +35,7 @@ positive = click.IntRange(min=1)
 @track_argument
 @click.argument("more_tasks", nargs=-1, metavar="")
 @click.option("--command", metavar="TEMPLATE", help="Command for tasks without `run:`, with {task_id} and the like.")
-@click.option("--agent", metavar="NAME", help="Agent for tasks without `run:`.")
+@click.option("--agent", metavar="NAME", hidden=True, help="Agent for tasks without `run:`.")
 @click.option("--max-workers", type=positive, metavar="N", help="Workers side by side (default 5).")
 @click.option(
     "--retries", type=click.IntRange(min=0), metavar="N", help="Further attempts after a failure (default 2)."
@@ -103,9 +103,10 @@ def _run(session: Session, place: Track, *, as_json: bool, quiet: bool, watch: b
     with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place, reader=session.host) as screen:
         shown = Shown(session, screen)
         if session.start.first is None:
-            screen.note("nothing to do: all tasks are done")
-        else:
-            session.run(shown, watch=watch)
+            start = session.start
+            screen.idle(shown.look(), start.options.only or [task.id for task in start.plan.tasks])
+            return Exit.OK
+        session.run(shown, watch=watch)
         view = shown.look()
         code = exit_code(view, terminated=session.terminated)
         screen.close(view, code)

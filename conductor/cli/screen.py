@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TextIO
 
 from bus.contract import Reader
-from bus.wire import Record
+from bus.wire import Record, TaskId
 from conductor.cli.output import is_terminal
 from conductor.cli.track import Track
 from conductor.core.view import RunView
@@ -36,6 +36,9 @@ class RunScreen(Protocol):
 
     def note(self, text: str) -> None:
         """Say something that is no record."""
+
+    def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
+        """Show, last of all and in place of `close`, that there was nothing to do: `tasks` are done already."""
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Show how it ended, last of all."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from bus.contract import Reader
-from bus.wire import Record, dumps, encode_record
+from bus.wire import Record, TaskId, dumps, encode_record
 from conductor.cli.escape import json_text
 from conductor.cli.sink import Sink
 from conductor.cli.view_data import task_data
@@ -37,6 +37,10 @@ class JsonScreen:
 
     def note(self, text: str) -> None:
         """Notes are for people."""
+
+    def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
+        """Print RUN_RESULT."""
+        self.close(view, 0)
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Print RUN_RESULT."""

@@ -14,13 +14,13 @@ from rich.live import Live
 from rich.text import Text
 
 from bus.contract import Reader
-from bus.wire import Record
+from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
 from conductor.cli.rows import Estimator, rows_of, totals_of
 from conductor.cli.sink import Sink
-from conductor.cli.summary import summary
+from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.track import Track
 from conductor.core.view import RunView
 from conductor.runtime.clock import Clock, SystemClock
@@ -100,14 +100,22 @@ class LiveScreen:
         """Print a line above the picture."""
         self._console.print(Text(one_line(text), style="dim"))
 
+    def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
+        """Print since when all is done; there is nothing to draw."""
+        self._live.stop()
+        self._sink.write(nothing_to_do(view, tasks, self._track, colour=self._colour) + "\n")
+
     def close(self, view: RunView, exit_code: int) -> None:
         """Leave the last picture, without its bar, and the summary below it."""
         rows = rows_of(view, self._clock.stamp().wall)
         self._live.update(self._tasks(rows, self._console.height - 2), refresh=True)
         self._live.stop()
-        colour = self._console.is_terminal and not self._console.no_color
-        text = summary(view, self._track, self._reader, colour=colour)
+        text = summary(view, self._track, self._reader, colour=self._colour)
         self._sink.write(f"\n{text}\n")
+
+    @property
+    def _colour(self) -> bool:
+        return self._console.is_terminal and not self._console.no_color
 
     def _draw(self, view: RunView, now: float) -> None:
         self._drawn, self._due = now, False

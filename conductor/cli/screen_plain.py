@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from bus.contract import Reader
-from bus.wire import Record
+from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.output import wants_colour
 from conductor.cli.phrases import phrase
 from conductor.cli.sink import Sink
-from conductor.cli.summary import summary
+from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.track import Track
 from conductor.core.view import RunView
 from conductor.core.wording import duration
@@ -85,6 +85,11 @@ class PlainScreen:
         """Print it as a line of its own."""
         if not self._quiet:
             self._sink.write(f"note: {one_line(text)}\n")
+
+    def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
+        """Print since when all is done."""
+        colour = wants_colour(self._sink.stream)
+        self._sink.write(nothing_to_do(view, tasks, self._track, colour=colour, brief=self._quiet) + "\n")
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Print the summary."""

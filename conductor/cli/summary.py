@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Sequence
 
 from bus import layout
 from bus.contract import Reader
+from bus.wire import TaskId
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.load import tail_of
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, paint
@@ -34,6 +37,20 @@ def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool,
     if not any(view.counts.get(word) for word in UNDONE):
         return "\n".join(blocks if brief else [*blocks, "", *_look_back(view, track)])
     return "\n".join([*blocks, "", *_next(failed, track)])
+
+
+def nothing_to_do(view: RunView, tasks: Sequence[TaskId], track: Track, *, colour: bool, brief: bool = False) -> str:
+    """Say that `tasks` are done, since when, and how to run them again."""
+    wanted = set(tasks)
+    ended = [task.ended_at for task in view.tasks if task.id in wanted and task.ended_at is not None]
+    since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(max(ended)))}" if ended else ""
+    what = f"all {len(tasks)} tasks are" if len(tasks) > 1 else f"task {one_line(tasks[0])} is"
+    head = paint(f"{STATUS_GLYPH['done']} Nothing to do: {what} done{since}.", "green", colour=colour)
+    if brief:
+        return head
+    # All that is known of the track's runs is in its bus.
+    again = f"Again:    rm -r {one_line(shlex.quote(str(track.bus)))} && {track.command('run')}"
+    return "\n".join([head, "", *_look_back(view, track), again])
 
 
 def _headline(view: RunView, *, colour: bool) -> str:

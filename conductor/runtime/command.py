@@ -7,7 +7,7 @@ an argument begin with `-` is refused, because the command would take it for an 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bus import layout
@@ -15,18 +15,6 @@ from bus.wire import AttemptId, WorkerSpec, dumps
 from conductor.config import Settings
 from conductor.core.task import Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError, PlanError
-
-NAMES = (
-    "task_id",
-    "task_name",
-    "task_type",
-    "attempt",
-    "attempt_number",
-    "track_dir",
-    "project_dir",
-    "prompt_file",
-)
-"""What a template may name in braces; `{{` and `}}` stand for single braces."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}")
 
@@ -40,6 +28,37 @@ class Places:
     bus: str
     path: str
     """The inherited PATH; commands get ours before it, so that `conductor bus …` is this program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Where the values of a template come from."""
+
+    task: TaskSpec
+    attempt: AttemptId
+    number: int
+    places: Places
+    prompt_file: str
+
+
+NAMES: Mapping[str, Callable[[Filling], str]] = {
+    "task_id": lambda of: of.task.id,
+    "task_name": lambda of: of.task.name,
+    "task_type": lambda of: of.task.type,
+    "attempt": lambda of: of.attempt,
+    "attempt_number": lambda of: str(of.number),
+    "track_dir": lambda of: of.places.track,
+    "project_dir": lambda of: of.places.project,
+    "prompt_file": lambda of: of.prompt_file,
+}
+"""What a template may name in braces; `{{` and `}}` stand for single braces."""
+
+
+def unknown_names(template: Iterable[str]) -> list[str]:
+    """Return the `{names}` of a template that are not known, each once: they stay as they are. `${…}` is a shell's."""
+    found = (match for argument in template for match in _TOKEN.finditer(argument))
+    names = (match[1] for match in found if not match.string[: match.start()].endswith("$"))
+    return [f"{{{name}}}" for name in dict.fromkeys(names) if name is not None and name not in NAMES]
 
 
 def render(template: Iterable[str], values: Mapping[str, str], *, what: str) -> tuple[str, ...]:
@@ -74,6 +93,18 @@ def template_of(task: TaskSpec, options: RunOptions) -> tuple[tuple[str, ...], b
     if task.agent is None and options.command is not None:
         return options.command, True
     return None
+
+
+def command_notes(needed: Sequence[TaskSpec], options: RunOptions) -> list[str]:
+    """Say what of the command or the agent that was given will have no effect on the tasks that are run."""
+    templates = [found[0] for task in needed if (found := template_of(task, options)) and found[1]]
+    notes = []
+    if templates and (unknown := unknown_names(templates[0])):
+        known = " ".join(f"{{{name}}}" for name in NAMES)
+        notes.append(f"unknown placeholders of the command stay as they are: {', '.join(unknown)}; known: {known}")
+    if needed and options.agent is not None:
+        notes.append(f"the agent {options.agent} is not used: every task has a command")
+    return notes
 
 
 def check_workers(plan: Plan, options: RunOptions, needed: Iterable[TaskSpec], places: Places) -> None:
@@ -118,17 +149,8 @@ def order(
     prompt_file, task_file = f"{folder}/prompt.md", f"{folder}/task.json"
     argv = template
     if is_template:
-        values = {
-            "task_id": task.id,
-            "task_name": task.name,
-            "task_type": task.type,
-            "attempt": attempt,
-            "attempt_number": str(number),
-            "track_dir": places.track,
-            "project_dir": places.project,
-            "prompt_file": prompt_file,
-        }
-        argv = render(template, values, what=f"task {task.id}")
+        filling = Filling(task, attempt, number, places, prompt_file)
+        argv = render(template, {name: get(filling) for name, get in NAMES.items()}, what=f"task {task.id}")
     wants_prompt = any("{prompt_file}" in word or "CONDUCTOR_PROMPT_FILE" in word for word in template)
     wants_task = any("CONDUCTOR_TASK_FILE" in word for word in template)
     env = {

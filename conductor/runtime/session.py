@@ -61,8 +61,9 @@ class Session:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What people should know before the run begins."""
-        return (*self.host.notes, *self.start.notes, *_warnings(self.start))
+        """What people should know before the run begins; where nothing is run, the plan's warnings help nobody."""
+        warnings = _warnings(self.start) if self.start.first else ()
+        return (*self.host.notes, *self.start.notes, *warnings)
 
     def run(self, observer: Observer, *, watch: bool = True, then: Iterable[Fact] = ()) -> None:
         """Carry the round out, with the facts `then` right behind its first. Raises LeaveAtOnce."""

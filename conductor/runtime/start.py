@@ -30,7 +30,7 @@ from conductor.core.task import Done, Plan, RunOptions, TaskSpec
 from conductor.core.wording import few
 from conductor.errors import ConductorError, PlanError
 from conductor.plan import frozen, load
-from conductor.runtime.command import Places, check_workers
+from conductor.runtime.command import Places, check_workers, command_notes
 from conductor.runtime.paths import check_recordable
 from conductor.runtime.replay import Replayed
 
@@ -80,9 +80,7 @@ def _resume(request: Request, replayed: Replayed, started: RunStarted) -> Start:
     options = override_options(replayed.options or started.options, request.flags)
     first = RunResumed(started.run, options, replayed.last_seq)
     start = _start(request, first, plan, project, options, config, _edited(request, started))
-    if not request.to_stop:
-        check_workers(plan, options, _unfinished(plan, options, replayed), start.places)
-    return start
+    return start if request.to_stop else _checked(start, replayed)
 
 
 def _new_round(request: Request, replayed: Replayed) -> Start:
@@ -92,15 +90,12 @@ def _new_round(request: Request, replayed: Replayed) -> Start:
     config = load_config(request.track, project, request.environ)
     options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
     _check_only(plan, options, replayed)
-    notes = difference(previous.plan, plan) if previous else ()
-    unfinished = _unfinished(plan, options, replayed)
-    if previous is not None and not unfinished:
+    notes = _changes(previous.plan, plan, replayed) if previous else ()
+    if previous is not None and not _unfinished(plan, options, replayed):
         return _start(request, None, plan, project, options, config, notes)
     body = frozen.dump(plan)
     first = RunStarted(os.urandom(8).hex(), hashlib.sha256(body).hexdigest(), str(project), options, plan)
-    start = _start(request, first, plan, project, options, config, notes)
-    check_workers(plan, options, unfinished, start.places)
-    return start
+    return _checked(_start(request, first, plan, project, options, config, notes), replayed)
 
 
 def _start(
@@ -115,6 +110,13 @@ def _start(
     check_recordable(project, "the project")
     places = Places(str(request.track), str(project), str(request.bus), request.environ.get("PATH", os.defpath))
     return Start(first, plan, options, resolve_settings(config), places, notes)
+
+
+def _checked(start: Start, replayed: Replayed) -> Start:
+    """Check that all tasks of the round can be started, and note what was given for nothing."""
+    needed = would_run(start, replayed)
+    check_workers(start.plan, start.options, needed, start.places)
+    return replace(start, notes=(*start.notes, *command_notes(needed, start.options)))
 
 
 def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -> Path:
@@ -172,9 +174,20 @@ def would_run(start: Start, replayed: Replayed) -> list[TaskSpec]:
 
 def _unfinished(plan: Plan, options: RunOptions, replayed: Replayed) -> list[TaskSpec]:
     """Return the tasks that this round would run."""
-    done = {task.id for task in replayed.machine.state.order if isinstance(task.status, Done)}
-    done.update(options.ticked_done)
+    done = _done(replayed) | set(options.ticked_done)
     return [task for task in plan.tasks if task.id not in done and (options.only is None or task.id in options.only)]
+
+
+def _done(replayed: Replayed) -> set[TaskId]:
+    return {task.id for task in replayed.machine.state.order if isinstance(task.status, Done)}
+
+
+def _changes(before: Plan, after: Plan, replayed: Replayed) -> tuple[str, ...]:
+    """Say what a new round applies, and which changes it does not: what is done stays done."""
+    old, new, done = _definitions(before), _definitions(after), _done(replayed)
+    kept = [task for task in new if task in done and task in old and old[task] != new[task]]
+    notes = difference(before, after)
+    return (*notes, f"done tasks are not run again, although they changed: {few(kept, 10)}") if kept else notes
 
 
 def _edited(request: Request, started: RunStarted) -> tuple[str, ...]:

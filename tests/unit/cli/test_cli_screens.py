@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,31 @@ def test_plain_has_one_line_an_event(story: Story) -> None:
 
 def look_on(story: Story) -> str:
     return f"\nLook:     conductor status {story.track}\nOutput:   conductor logs {story.track} 2\n"
+
+
+def test_nothing_to_do_says_since_when_and_how_to_run_everything_again(story: Story, track: Path) -> None:
+    story.start(NODES)
+    for task in ("1", "3", "2"):
+        story.end(task)
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(BEGIN + story.now))
+    head = f"✓ Nothing to do: all 3 tasks are done since {since}."
+    tasks = [task.id for task in story.view().tasks]
+    place = resolve(str(track))
+    for quiet, text in (
+        (True, f"{head}\n"),
+        (False, f"{head}\n{look_on(story)}Again:    rm -r {track}/.message-bus && conductor run {track}\n"),
+    ):
+        stream = io.StringIO()
+        PlainScreen(stream, place, story.host, quiet=quiet).idle(story.view(), tasks)
+        assert stream.getvalue() == text
+    screen, console = live(story)
+    with screen:
+        screen.start(story.view(), 0.0)
+        screen.idle(story.view(), tasks[:1])
+    assert any("Nothing to do: task 1 is done since" in line for line in picture(console))
+    stream = io.StringIO()
+    JsonScreen(stream, story.host).idle(story.view(), tasks)
+    assert json.loads(stream.getvalue())["exit_code"] == 0
 
 
 def test_quiet_is_the_summary_alone(story: Story) -> None:

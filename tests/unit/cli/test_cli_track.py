@@ -118,3 +118,26 @@ def test_a_removed_cwd_is_no_cwd(
     assert "The task is done" in capsys.readouterr().out
     assert run_command_line(["status", "t"]) == 2
     assert "was removed" in capsys.readouterr().err
+
+
+def test_a_second_run_says_only_what_still_matters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = PLAN.replace("exit 3", "true").replace("name: dash", "name: dash, depend_on: []")
+    track = write(tmp_path / "t", good)
+    assert run_command_line(["run", str(track), "--retries", "0"]) == 0
+    assert "depend_on" in capsys.readouterr().out
+    write(track, good.replace("name: dash", "name: other, max_turns: 3"))
+    assert run_command_line(["run", str(track)]) == 0
+    text = capsys.readouterr().out
+    assert "note: done tasks are not run again, although they changed: -x\n" in text
+    assert "✓ Nothing to do: task -x is done since " in text
+    assert "depend_on" not in text
+    assert " in 0" not in text
+    assert f"rm -r {track}/.message-bus && conductor run {track}" in text
+
+
+def test_the_agent_is_no_choice_of_this_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", "--help"]) == 0
+    assert "--agent" not in capsys.readouterr().out
+    track = write(tmp_path / "t", PLAN.replace(', run: [sh, -c, "exit 3"]', ""))
+    assert run_command_line(["run", str(track), "--agent", "claude", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "agent_missing"

@@ -11,7 +11,17 @@ from bus.wire import TaskId
 from conductor.config import Settings
 from conductor.core.task import Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError
-from conductor.runtime.command import Places, check_workers, order, prompt_text, render, task_json
+from conductor.runtime.command import (
+    NAMES,
+    Places,
+    check_workers,
+    command_notes,
+    order,
+    prompt_text,
+    render,
+    task_json,
+    unknown_names,
+)
 
 PLACES = Places(track="/p/track", project="/p", bus="/p/track/.message-bus", path="/usr/bin:/bin")
 
@@ -139,3 +149,28 @@ def test_an_agent_is_refused_by_name_and_never_replaced(fields: dict[str, object
     with pytest.raises(ConductorError, match="claude") as caught:
         check_workers(plan, options, plan.tasks, PLACES)
     assert caught.value.code == "agent_missing"
+
+
+def test_every_known_name_is_filled_in() -> None:
+    template = ("x", *(f"={{{name}}}" for name in NAMES))
+    filled = make(task(), RunOptions(command=template))
+    assert not any("{" in argument for argument in filled)
+    assert dict(zip(NAMES, filled[1:], strict=True))["attempt_number"] == "=2"
+
+
+def test_placeholders_that_are_not_known_are_named_with_those_that_are() -> None:
+    template = ("work", "{task_id} {nope}", "{prompt_fle}", "{{escaped}}", "${HOME} {nope}", '{"a": 1}')
+    assert unknown_names(template) == ["{nope}", "{prompt_fle}"]
+    (note,) = command_notes([task()], RunOptions(command=template))
+    assert "stay as they are: {nope}, {prompt_fle}; known: {task_id} " in note
+    assert "{prompt_file}" in note
+    assert command_notes([task(run=("true",))], RunOptions(command=template)) == []
+    assert command_notes([task()], RunOptions(command=("work", "{task_id}"))) == []
+
+
+def test_an_agent_that_no_task_needs_is_noted() -> None:
+    needed = [task(run=("true",))]
+    assert command_notes(needed, RunOptions(agent="claude")) == [
+        "the agent claude is not used: every task has a command"
+    ]
+    assert command_notes(needed, RunOptions()) == []

@@ -91,6 +91,28 @@ def test_a_new_round_takes_what_is_not_done_and_says_what_changed(track: Track) 
     assert start.notes == ("new in plan.md: 3", "changed in plan.md: 2")
 
 
+def test_a_changed_task_that_is_done_is_not_run_again_and_that_is_said(track: Track) -> None:
+    track.write(text(ONE.replace("[work]", "[work, harder]"), TWO))
+    changed = (track.folder / "plan.md").read_text()
+    for end in ("ok", "fails"):
+        track.write(text(ONE, TWO))
+        replayed = after(track, "ok", end)
+        track.write(changed)
+        start = begin(track.request(), replayed)
+        assert start.notes == ("changed in plan.md: 1", "done tasks are not run again, although they changed: 1")
+
+
+def test_what_was_given_for_nothing_is_noted(track: Track) -> None:
+    assert begin(track.request(agent="claude"), never()).notes == (
+        "the agent claude is not used: every task has a command",
+    )
+    (track.folder / "conductor.toml").write_text('agent = "claude"\n')
+    assert "not used" in begin(track.request(), never()).notes[0]
+    track.write(text('id: "1", name: one'))
+    (note,) = begin(track.request(command="work {nope}"), never()).notes[:1]
+    assert note.startswith("unknown placeholders of the command stay as they are: {nope}; known: ")
+
+
 def test_after_a_crash_the_run_goes_on_with_its_own_plan(track: Track) -> None:
     replayed = after(track, "ok", ended=False)
     track.write(text(ONE))
