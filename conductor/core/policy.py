@@ -132,7 +132,8 @@ def _timed_out(exit: ExitRecord) -> str:
 
 def _sent(signal: JsonObject, *, first: bool) -> str:
     what = "killed" if signal["name"] == "KILL" else str(signal["name"])
-    return what if first else f"{what} after {exact(signal['after'])}"
+    after = signal["after"]
+    return what if first else f"{what} after {exact(round(after) if after >= 1 else after)}"
 
 
 def _line(check: JsonObject) -> str:
