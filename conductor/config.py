@@ -19,9 +19,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from bus.wire import Ladder, TaskId
 from conductor.core.task import Plan, RunOptions
-from conductor.errors import ConductorError, PlanError
+from conductor.errors import ConductorError
 from conductor.plan.commands import CommandError, split_command
 from conductor.plan.durations import parse_duration
+from conductor.plan.project import project_of_plan
 
 FILE_NAME = "conductor.toml"
 
@@ -253,19 +254,3 @@ def find_project(track: Path, *, flag: str | None, plan: Plan, cwd: Path, home: 
     if cwd in track.parents and cwd not in {Path("/"), home}:
         return cwd
     return track.parent
-
-
-def project_of_plan(track: Path, plan: Plan) -> Path | None:
-    """Return the directory that the plan's `project:` names, if any; raises PlanError where it is none."""
-    if plan.project is None:
-        return None
-    folder = Path(os.path.realpath(track / plan.project))
-    if os.path.isdir(folder):  # False for what no path can be, where Path.is_dir raises
-        return folder
-    raise PlanError(
-        "plan_field",
-        f"project: there is no directory {folder}",
-        path=plan.source,
-        line=plan.project_line or None,
-        hint="`project:` is relative to the track; make the folder, or correct the path.",
-    )

@@ -7,17 +7,9 @@ from pathlib import Path
 import pytest
 
 from bus.wire import TaskId
-from conductor.config import (
-    Flags,
-    find_project,
-    load_config,
-    override_options,
-    project_of_plan,
-    resolve_options,
-    resolve_settings,
-)
+from conductor.config import Flags, find_project, load_config, override_options, resolve_options, resolve_settings
 from conductor.core.task import Limits, Plan, RunOptions, TaskSpec
-from conductor.errors import ConductorError, PlanError
+from conductor.errors import ConductorError
 
 
 @pytest.fixture
@@ -142,15 +134,3 @@ def test_project_by_flag_then_plan_then_git_then_cwd_then_parent(tmp_path: Path)
     with pytest.raises(ConductorError, match=r"--project names .*nowhere, which is not a directory") as caught:
         find(flag="nowhere")
     assert (caught.value.code, caught.value.path) == ("usage", None)
-
-
-def test_a_project_of_the_plan_that_is_no_directory_is_an_error_of_the_plan(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert project_of_plan(tmp_path, Plan(())) is None
-    assert project_of_plan(tmp_path, Plan((), project=".")) == tmp_path
-    for name in ("nowhere", "file", "x" * 300):
-        with pytest.raises(PlanError) as caught:
-            project_of_plan(tmp_path, Plan((), project=name, project_line=7))
-        error = caught.value
-        assert (error.code, error.path, error.line) == ("plan_field", "plan.md", 7)
-        assert f"{tmp_path}/{name}" in error.message
