@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from conductor.cli.escape import one_line
 from conductor.cli.output import cell_width, counts_line, fit, pad
-from conductor.core.wording import duration
+from conductor.core.view import RunView
+from conductor.core.wording import duration, plural
 
 _URGENCY = {
     "running": 0,
@@ -63,6 +64,8 @@ class Totals:
     max_workers: int
     state: str = "running"
     """`running`, `draining`, `paused`, or how the run ended."""
+    hint: str = ""
+    """What can be done in this state."""
 
     @property
     def total(self) -> int:
@@ -130,6 +133,18 @@ def cells(rows: Sequence[Row], width: int) -> list[Cells]:
     return result
 
 
+def where_line(view: RunView, width: int) -> str:
+    """Say where a run works; of a path that does not fit the end is shown."""
+    path = one_line(view.project or "")
+    tail = f", up to {plural(view.options.max_workers, 'worker')}" if view.options else ""
+    whole = f"run {view.id} in {path}{tail}"
+    if cell_width(whole) <= width:
+        return whole
+    while cell_width(path) > max(width - len("in ") - len(tail), 8):
+        path = "…" + path[2:]
+    return fit(f"in {path}{tail}", width)
+
+
 def rest_line(rest: Mapping[str, int]) -> str:
     """Sum up the rows that are not shown."""
     return f"… and {sum(rest.values())} more: {counts_line(rest)}" if rest else ""
@@ -175,7 +190,7 @@ def totals_text(totals: Totals, *, brief: bool = False) -> str:
     if totals.state in ("running", "draining", "paused") and not brief:
         parts.append(f"{totals.workers} of {totals.max_workers} workers")
     if totals.state != "running":
-        parts.append(totals.state)
+        parts.append(f"{totals.state}: {totals.hint}" if totals.hint else totals.state)
     left = f", about {_rough(totals.remaining)} left" if totals.remaining is not None else ""
     parts.append(duration(totals.elapsed) + left)
     return " · ".join(parts)

@@ -8,7 +8,10 @@ from typing import Any
 from bus.wire import JsonObject, Record, dumps
 from conductor.cli.output import counts_line
 from conductor.core.why import stopping_text
-from conductor.core.wording import duration, few, plural
+from conductor.core.wording import duration, few, person, plural
+
+BEGINS = frozenset({"RUN_STARTED", "RUN_RESUMED"})
+"""Records with which a run begins or goes on."""
 
 
 def phrase(record: Record) -> str:
@@ -33,7 +36,8 @@ def ending(exit: Mapping[str, Any] | None) -> str:
 
 def _run_started(payload: JsonObject) -> str:
     workers = payload.get("options", {}).get("max_workers")
-    return f"run {payload['run']} started" + (f", up to {plural(workers, 'worker')}" if workers else "")
+    where = f" in {payload['project']}" if payload.get("project") else ""
+    return f"run {payload['run']} started{where}" + (f", up to {plural(workers, 'worker')}" if workers else "")
 
 
 def _result(payload: JsonObject) -> str:
@@ -61,7 +65,8 @@ def _progress(payload: JsonObject) -> str:
 def _attempt_ended(payload: JsonObject) -> str:
     took = f" after {duration(payload['seconds'])}" if payload.get("seconds") is not None else ""
     if payload.get("error_class") is None:
-        return f"attempt {payload['number']} succeeded{took}"
+        left = f"; {payload['message']}" if payload.get("message") else ""
+        return f"attempt {payload['number']} succeeded{took}{left}"
     if payload["error_class"] == "stopped":
         return f"attempt {payload['number']} stopped{took}"
     return f"attempt {payload['number']} failed{took}: {payload.get('message') or payload['error_class']}"
@@ -80,10 +85,17 @@ def _failed(payload: JsonObject) -> str:
     return f"failed: {payload['error'] or payload.get('error_class')}"
 
 
+DRAINING = "Ctrl-C again stops the running tasks"
+"""What to know while a run drains."""
+
+
 def _control(payload: JsonObject) -> str:
+    who = person(str(payload.get("who") or "operator"))
+    if payload["verb"] == "drain":
+        return f"draining: {DRAINING}" + ("" if who == "Ctrl-C" else f" (asked for by {who})")
     target = f" {payload['target']}" if payload.get("target") else ""
     text = f": {payload['text']}" if payload.get("text") else ""
-    return f"{payload['verb']}{target} by {payload.get('who') or 'operator'}{text}"
+    return f"{payload['verb']}{target} by {who}{text}"
 
 
 def _run_ended(payload: JsonObject) -> str:
@@ -105,7 +117,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "CONTROL": _control,
     "STOP": lambda p: stopping_text(p["reason"]),
     "ATTEMPT_ENDED": _attempt_ended,
-    "RETRY_SCHEDULED": lambda p: f"attempt {p['number']} in {duration(p['delay'])}, after {p['error_class']}",
+    "RETRY_SCHEDULED": lambda p: f"attempt {p['number']} in {duration(p['delay'])}",
     "TASK_COMPLETE": _complete,
     "TASK_FAILED": _failed,
     "TASK_BLOCKED": lambda p: f"blocked by {few(p['blocked_by'])}",

@@ -40,8 +40,8 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
         return stopping_text(task.stopping)
     if task.waits_for:
         wait = task.waits_for[0]
-        after = f" after {task.error.error_class}" if task.error and wait.kind == "backoff" else ""
-        return waiting_text(wait, None if wait.holder is None else tasks[wait.holder], now) + after
+        before = f"{error_text(task.error)}; " if task.error and wait.kind == "backoff" else ""
+        return before + waiting_text(wait, None if wait.holder is None else tasks[wait.holder], now)
     if task.status == "running":
         percent = f"{task.progress_pct:.0f} %" if task.progress_pct is not None else ""
         return " ".join(part for part in (percent, task.progress_text) if part)
@@ -52,8 +52,11 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
     return task.reason or "" if task.status in ("skipped", "cancelled") else ""
 
 
-def totals_of(view: RunView, now: float, left: float | None) -> Totals:
-    """Return the whole in numbers; `now` is the wall clock, `left` the expected seconds to the end."""
+def totals_of(view: RunView, now: float, left: float | None, hint: str = "") -> Totals:
+    """Return the whole in numbers; `now` is the wall clock, `left` the expected seconds to the end.
+
+    `hint` is what can be done while the run drains.
+    """
     end = now if view.ended_at is None else view.ended_at
     return Totals(
         counts=view.counts,
@@ -62,6 +65,7 @@ def totals_of(view: RunView, now: float, left: float | None) -> Totals:
         workers=sum(1 for task in view.tasks if task.worker is not None),
         max_workers=view.options.max_workers if view.options else 0,
         state=view.state,
+        hint=hint if view.state == "draining" and not any(task.stopping for task in view.tasks) else "",
     )
 
 

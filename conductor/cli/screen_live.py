@@ -16,8 +16,9 @@ from rich.text import Text
 from bus.contract import Reader
 from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line
-from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible
+from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
+from conductor.cli.phrases import BEGINS, DRAINING
 from conductor.cli.rows import Estimator, rows_of, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
@@ -53,7 +54,10 @@ class LiveScreen:
         reader: Reader,
         console: Console | None = None,
         clock: Clock | None = None,
+        *,
+        own: bool = True,
     ) -> None:
+        """`own`: whether the run is one of this process, so that Ctrl-C here steers it."""
         self._sink = Sink(stdout)
         self._console = console or Console(file=cast(IO[str], self._sink), markup=False, emoji=False, highlight=False)
         self._clock = clock or SystemClock()
@@ -67,6 +71,7 @@ class LiveScreen:
         self._track = track
         self._reader = reader
         self._estimator = Estimator()
+        self._hint = DRAINING if own else ""
         self._drawn = 0.0
         self._cost = 0.0
         """Seconds that the last picture took."""
@@ -87,6 +92,8 @@ class LiveScreen:
         """Draw a new picture where it is time for one."""
         if self._sink.gone:
             return None
+        if any(record.type in BEGINS for record in records):
+            self.note(where_line(view(), self._console.width - 1))
         self._due = self._due or bool(records)
         wait = self._drawn + max(SHORTEST if self._due else CLOCK, self._cost / SHARE) - now
         if wait > 0:
@@ -121,7 +128,7 @@ class LiveScreen:
         self._drawn, self._due = now, False
         wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
-        totals = totals_of(view, wall, self._estimator.left(view, wall))
+        totals = totals_of(view, wall, self._estimator.left(view, wall), self._hint)
         self._show(Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals)))
 
     def _show(self, picture: Group) -> None:

@@ -9,7 +9,7 @@ from bus.contract import Reader
 from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.output import wants_colour
-from conductor.cli.phrases import phrase
+from conductor.cli.phrases import BEGINS, phrase
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.track import Track
@@ -37,10 +37,6 @@ SHOWN = frozenset(
 """What is worth a line; the rest is in the journal."""
 
 
-BEGINS = frozenset({"RUN_STARTED", "RUN_RESUMED"})
-"""Records that bring a plan."""
-
-
 class PlainScreen:
     """Lines for a log file or a pipe."""
 
@@ -50,6 +46,8 @@ class PlainScreen:
         self._reader = reader
         self._quiet = quiet
         self._names: dict[str, str] = {}
+        self._ends: dict[str | None, str] = {}
+        """What the newest attempt of each task that did not succeed came to."""
         self._begun = 0.0
 
     def __enter__(self) -> PlainScreen:
@@ -67,19 +65,33 @@ class PlainScreen:
         if records and not self._quiet:
             if any(record.type in BEGINS for record in records):
                 self._names = {task.id: task.name for task in view().tasks}
-            lines = [self.line(record) for record in records if record.type in SHOWN]
+            lines = [line for record in records if (line := self.line(record)) is not None]
             if lines:
                 self._sink.write("\n".join(lines) + "\n")
         return None
 
-    def line(self, record: Record) -> str:
-        """Return one line: the time since the start, the task, what happened to it."""
+    def line(self, record: Record) -> str | None:
+        """Return one line: the time since the start, the task, what happened to it; None where it is not worth one."""
+        said = self._said(record)
+        if not said:
+            return None
         head = f"{duration(record.t.mono - self._begun):>7}  "
         if record.task is None:
-            return head + one_line(phrase(record))
+            return head + one_line(said)
         name = self._names.get(record.task, "")
         subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
-        return f"{head}{subject}: {shortened(phrase(record), 300)}"
+        return f"{head}{subject}: {shortened(said, 300)}"
+
+    def _said(self, record: Record) -> str:
+        """Return what is told of a record. How an attempt ended is told with what follows from it."""
+        if record.type == "ATTEMPT_ENDED":
+            message = str(record.payload.get("message") or record.payload.get("error_class") or "")
+            if record.payload.get("error_class") is None:
+                return message
+            self._ends[record.task] = message
+        if record.type == "RETRY_SCHEDULED" and (end := self._ends.get(record.task)):
+            return f"{shortened(end, 200)}; {phrase(record)}"
+        return phrase(record) if record.type in SHOWN else ""
 
     def note(self, text: str) -> None:
         """Print it as a line of its own."""

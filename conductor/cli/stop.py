@@ -94,7 +94,8 @@ def _recorded_text(track: Track, verb: str) -> str:
     now = (
         "the run starts nothing more and ends with its workers" if verb == "drain" else "the workers are being stopped"
     )
-    return f"recorded: {now}.\nLook on: {track.command('status')}\nGo on later: {track.command('run')}"
+    stop = f"Stop them: {track.command('stop')}\n" if verb == "drain" else ""
+    return f"recorded: {now}.\n{stop}Look on: {track.command('status')}\nGo on later: {track.command('run')}"
 
 
 def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:

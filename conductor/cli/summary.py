@@ -15,7 +15,7 @@ from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, paint
 from conductor.cli.track import Track
 from conductor.core.view import RunView, TaskView
 from conductor.core.why import OPEN, error_text
-from conductor.core.wording import duration, few
+from conductor.core.wording import duration, few, left_behind
 
 MOST = 10
 """Tasks of one kind that are told of one by one."""
@@ -34,6 +34,7 @@ def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool,
     if len(failed) > MOST:
         blocks.append(f"… and {len(failed) - MOST} more failed")
     blocks += [text for text in (_blocked(view, colour=colour), _rest(view, colour=colour), _left(view)) if text]
+    blocks += [] if brief else _left_behind(view)
     if not any(view.counts.get(word) for word in UNDONE):
         return "\n".join(blocks if brief else [*blocks, "", *_look_back(view, track)])
     return "\n".join([*blocks, "", *_next(failed, track)])
@@ -116,6 +117,16 @@ def _left(view: RunView) -> str:
     if not left:
         return ""
     return f"Not done yet: {one_line(few(left, MOST))}. Nothing that is done is lost."
+
+
+def _left_behind(view: RunView) -> list[str]:
+    """Which tasks that are done left processes behind, that were ended for them."""
+    done = [task for task in view.tasks if task.status == "done"]
+    found = [(task.id, left_behind((task.evidence or {}).get("leftovers") or ())) for task in done]
+    lines = [one_line(f"{id}: {left}") for id, left in found if left]
+    return (
+        lines if len(lines) <= MOST else [*lines[:MOST], f"… and {len(lines) - MOST} more tasks left processes behind"]
+    )
 
 
 def _next(failed: Sequence[TaskView], track: Track) -> list[str]:

@@ -17,7 +17,7 @@ LOOK_EVERY = 0.5
 def watch_run(track: Track, loaded: Loaded) -> None:
     """Show the run until it ends or nobody runs it any more."""
     clock = SystemClock()
-    with LiveScreen(sys.stdout, track, loaded.reader) as screen:
+    with LiveScreen(sys.stdout, track, loaded.reader, own=False) as screen:
         screen.start(loaded.view, clock.stamp().mono)
         rest = LOOK_EVERY
         while loaded.view.state in OPEN_STATES:

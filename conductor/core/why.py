@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bus.wire import TaskId
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
-from conductor.core.wording import duration, few, person, plural
+from conductor.core.wording import duration, few, left_behind, person, plural
 
 MOST = 10
 """Dependencies or causes that are told of one by one."""
@@ -112,11 +112,16 @@ def _done(task: TaskView, scene: _Scene) -> list[str]:
     tries = f" in {plural(task.attempts, 'attempt')}" if task.attempts > 1 else ""
     commit = f", commit {task.commit}" if task.commit else ""
     held = [name.replace("_", " ") for name, value in (task.evidence or {}).items() if value is True]
-    return [f"Done{took}{tries}{commit}; evidence: {few(held) or 'none'}."]
+    return [f"Done{took}{tries}{commit}; evidence: {few(held) or 'none'}.", *_left_behind(task)]
+
+
+def _left_behind(task: TaskView) -> list[str]:
+    left = left_behind((task.evidence or {}).get("leftovers") or ())
+    return [f"{left[0].upper()}{left[1:]}."] if left else []
 
 
 def _failed(task: TaskView, scene: _Scene) -> list[str]:
-    return [f"Attempt {task.number} failed: {_error(task)}."]
+    return [f"Attempt {task.number} failed: {_error(task)}.", *_left_behind(task)]
 
 
 def _blocked(task: TaskView, scene: _Scene) -> list[str]:

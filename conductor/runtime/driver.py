@@ -27,6 +27,7 @@ from conductor.core.instructions import (
     TerminateWorker,
 )
 from conductor.core.machine import Machine
+from conductor.core.transitions import Phase
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.clock import Clock
 from conductor.runtime.inbound import Entry, Inbound, entry_of
@@ -122,7 +123,8 @@ class Driver:
         """Find every fact that is there now. The launcher is asked before the inbox is read: a worker publishes its
         result before it ends, so a worker seen ended has its result in this very scan, or none."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        entries = [entry_of(fact, source=fact.who) for fact in ports.signals.take()]
+        draining = self._machine.state.phase is Phase.DRAINING
+        entries = [entry_of(fact, source=fact.who) for fact in ports.signals.take(draining=draining)]
         entries += [entry_of(fact) for fact in self._consequences]
         self._consequences = []
         suspects = self._attempts.suspects(now)

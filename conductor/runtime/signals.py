@@ -66,8 +66,11 @@ class Signals:
         if self._interrupts + self._caught.count(signal.SIGINT) > 2:
             raise LeaveAtOnce
 
-    def take(self) -> list[ControlReceived]:
-        """Return what came since the last call, as controls. Raises LeaveAtOnce at the third interrupt."""
+    def take(self, *, draining: bool = False) -> list[ControlReceived]:
+        """Return what came since the last call, as controls. Raises LeaveAtOnce at the third interrupt.
+
+        In a run that drains already, because an operator wanted it, the first interrupt stops.
+        """
         facts = []
         while self._caught:
             number = self._caught.pop(0)
@@ -78,5 +81,5 @@ class Signals:
             self._interrupts += 1
             if self._interrupts > 2:
                 raise LeaveAtOnce
-            facts.append(ControlReceived("drain" if self._interrupts == 1 else "stop", "signal:INT"))
+            facts.append(ControlReceived("drain" if self._interrupts == 1 and not draining else "stop", "signal:INT"))
         return facts

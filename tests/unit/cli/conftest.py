@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.wire import AttemptId, ExitRecord, ProcRecord, Record, Stamp, TaskId
 from conductor.core import codec
-from conductor.core.events import Fact, ProgressReceived, ResultReceived, RunStarted
+from conductor.core.events import Event, Fact, ProgressReceived, ResultReceived, RunStarted
 from conductor.core.instructions import Journal, LaunchWorker
 from conductor.core.machine import Machine
 from conductor.core.task import RunOptions
@@ -51,7 +51,7 @@ class Story:
     def tell(self, fact: Fact) -> None:
         """Let a fact happen; record it and what the machine decides."""
         t = Stamp(BEGIN + self.now, self.now, "boot")
-        events = [fact]
+        events: list[Event] = [fact]
         for instruction in self.machine.handle(fact, self.now, BEGIN + self.now):
             if isinstance(instruction, Journal):
                 events.append(instruction.decision)
@@ -73,11 +73,25 @@ class Story:
         """The task's command reports progress."""
         self.tell(ProgressReceived(TaskId(task), self.attempt(task), pct, text))
 
-    def end(self, task: str, code: int = 0, *, seconds: float = 3.0, tail: str = "", log: bytes = b"") -> None:
+    def end(
+        self,
+        task: str,
+        code: int = 0,
+        *,
+        seconds: float = 3.0,
+        tail: str = "",
+        log: bytes = b"",
+        leftovers: Mapping[str, Any] | None = None,
+    ) -> None:
         """The task's command ends; so does its worker."""
         attempt = self.attempt(task)
         exit = ExitRecord(
-            started=True, ended_by="self", command={"code": code, "signal": None}, seconds=seconds, tail=tail
+            started=True,
+            ended_by="self",
+            command={"code": code, "signal": None},
+            seconds=seconds,
+            tail=tail,
+            leftovers=dict(leftovers or {}),
         )
         hand = open_hand(self.host.folders.path, attempt)
         hand.claim(ProcRecord("boot", 1, 1, self.host.epoch))

@@ -18,7 +18,11 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
 @pytest.mark.parametrize(
     ("type", "payload", "text"),
     [
-        ("RUN_STARTED", {"run": "ab", "options": {"max_workers": 5}}, "run ab started, up to 5 workers"),
+        (
+            "RUN_STARTED",
+            {"run": "ab", "project": "/p", "options": {"max_workers": 5}},
+            "run ab started in /p, up to 5 workers",
+        ),
         ("RUN_RESUMED", {"run": "ab", "from_seq": 9}, "run ab goes on after record 9"),
         ("WORKER_DISPATCHED", {"number": 2}, "attempt 2 started"),
         ("RESULT", {"started": True, "command": {"code": 0}, "seconds": 2}, "command ended: exit 0 after 2.0s"),
@@ -32,15 +36,23 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         ("REPORT", {"report": {"verb": "complete", "commit": "abc"}}, "reports completion, commit abc"),
         ("PROGRESS", {"pct": 40.2, "text": "half"}, "40 % half"),
         ("PROGRESS", {"pct": None, "text": "half"}, "half"),
-        ("CONTROL", {"verb": "stop", "who": "signal:INT"}, "stop by signal:INT"),
+        ("CONTROL", {"verb": "stop", "who": "signal:INT"}, "stop by Ctrl-C"),
+        ("CONTROL", {"verb": "stop", "who": "signal:TERM"}, "stop by SIGTERM"),
+        ("CONTROL", {"verb": "drain", "who": "signal:INT"}, "draining: Ctrl-C again stops the running tasks"),
+        (
+            "CONTROL",
+            {"verb": "drain", "who": "operator:mary"},
+            "draining: Ctrl-C again stops the running tasks (asked for by mary)",
+        ),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": None, "seconds": 80}, "attempt 1 succeeded after 1m 20s"),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": "exit", "message": "exit 3"}, "attempt 1 failed: exit 3"),
+        ("ATTEMPT_ENDED", {"number": 1, "error_class": None, "message": "ended 1"}, "attempt 1 succeeded; ended 1"),
         (
             "ATTEMPT_ENDED",
             {"number": 1, "error_class": "stopped", "message": "stopped", "seconds": 2.6},
             "attempt 1 stopped after 2.6s",
         ),
-        ("RETRY_SCHEDULED", {"number": 2, "delay": 1.5, "error_class": "exit"}, "attempt 2 in 1.5s, after exit"),
+        ("RETRY_SCHEDULED", {"number": 2, "delay": 1.5, "error_class": "exit"}, "attempt 2 in 1.5s"),
         (
             "TASK_COMPLETE",
             {"commit_sha": "abc", "unblocks": list("abcdefg")},

@@ -146,9 +146,9 @@ def test_plain_has_one_line_an_event(story: Story) -> None:
         screen.close(story.view(), 0)
     assert stream.getvalue() == (
         "note: something\\e[2J\\nodd\n"
-        "   0.0s  run 00c0ffee00c0ffee started, up to 5 workers\n"
+        f"   0.0s  run 00c0ffee00c0ffee started in {story.track.parent}, up to 5 workers\n"
         "   0.0s  1 First: attempt 1 started\n"
-        "   3.0s  1 First: attempt 2 in 0.0s, after exit\n"
+        "   3.0s  1 First: exit 3: boom; attempt 2 in 0.0s\n"
         "   3.0s  3 Third: attempt 1 started\n"
         "   6.0s  3 Third: done\n"
         "   6.0s  1 First: attempt 2 started\n"
@@ -232,13 +232,64 @@ def test_live_draws_one_line_a_task_and_the_whole(story: Story) -> None:
         story.progress("1", 40, "parsing")
         story.now = 4.0
         show.look()
-        assert picture(console) == [
+        assert picture(console)[1:] == [
             "▶ running    1  First      4.0s  40 % parsing",
             "· pending    2  Second",
             "◔ waiting    3  Third            for a.py, in use by 1",
             "",
             "╍╍╍╍╍╍╍╍──────────────────  0/3 done · 1 of 5 workers · 4.0s, about 26s left",
         ]
+
+
+def test_live_says_where_the_run_works_and_keeps_the_end_of_a_long_path(story: Story) -> None:
+    project = str(story.track.parent)
+    for width, line in ((200, f"run 00c0ffee00c0ffee in {project}, up to 5 workers"), (40, "in …")):
+        screen, console = live(story, width)
+        with screen:
+            show = Show(story, screen)
+            if width == 200:
+                story.start(NODES)
+            show.look()
+            shown = picture(console)[0]
+        assert shown.startswith(line)
+        assert shown.endswith(f"{project[-8:]}, up to 5 workers")
+        assert len(shown) < width
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_live_says_what_ctrl_c_does_while_the_run_drains(story: Story, own: bool) -> None:
+    _, console = live(story, 120)
+    stream = console.file
+    assert isinstance(stream, io.StringIO)
+    screen = LiveScreen(stream, resolve(str(story.track)), story.host, console, StoryClock(story), own=own)
+    with screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        story.tell(ControlReceived("drain", "signal:INT"))
+        story.now = 1.0
+        show.look()
+        assert ("· draining: Ctrl-C again stops the running tasks ·" in picture(console)[-1]) is own
+        story.tell(ControlReceived("stop", "signal:INT"))
+        story.now = 2.0
+        show.look()
+        assert "· draining · 2.0s" in picture(console)[-1]
+
+
+def test_processes_left_behind_are_told_calmly(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "ended 1 process that it left behind (sl\\e[1meep)"
+    stream = io.StringIO()
+    screen = PlainScreen(stream, resolve(str(track)), story.host, quiet=False)
+    show = Show(story, screen)
+    story.start(NODES)
+    story.end("1", leftovers={"killed": [{"pid": 7, "name": "sl\x1b[1meep"}], "kept": []})
+    story.end("3")
+    show.look()
+    assert f"   3.0s  1 First: {said}\n   3.0s  1 First: done" in stream.getvalue()
+    story.end("2")
+    text = summary(story.view(), resolve(str(track)), story.host, colour=False)
+    assert text.startswith(f"✓ All 3 tasks are done in 9.0s.\n1: {said}\n\nLook:")
+    assert run_command_line(["why", str(track), "1"]) == 0
+    assert f"  {said.capitalize()}.\n" in capsys.readouterr().out
 
 
 def test_live_is_drawn_at_most_four_times_a_second(story: Story) -> None:
@@ -274,8 +325,8 @@ def test_live_leaves_tasks_and_summary_and_a_visible_cursor(story: Story) -> Non
     data = console.file.getvalue()  # type: ignore[attr-defined]
     assert data.rindex("\x1b[?25h") > data.rindex("\x1b[?25l")
     shown = [line for line in picture(console) if "attempts/" not in line]
-    assert shown[:6] == [
-        "a note stays above",
+    assert shown[0] == "a note stays above"
+    assert shown[2:7] == [
         "✗ failed     1  First      3.0s  exit 3: boom",
         "⊘ blocked    2  Second           by 1",
         "✓ done       3  Third      3.0s",
@@ -313,7 +364,7 @@ def test_live_fits_any_terminal(story: Story, width: int, height: int) -> None:
         shown = picture(console)
         from conductor.cli.output import cell_width
 
-        assert len(shown) <= height
+        assert len(shown[1:]) <= height  # the line above it, where the run works, scrolls away
         assert all(cell_width(line) <= width for line in shown)
 
 
@@ -339,8 +390,8 @@ def test_req31_live_escapes_names_and_messages(story: Story) -> None:
         story.progress("1", 1, "x\x1b[2Jy\nz")
         story.now = 1.0
         show.look()
-        assert picture(console)[0].startswith("▶ running    1  a\\u202eb [red]c[/red]")
-        assert picture(console)[0].endswith("1 % x\\e[2Jy\\nz")
+        assert picture(console)[1].startswith("▶ running    1  a\\u202eb [red]c[/red]")
+        assert picture(console)[1].endswith("1 % x\\e[2Jy\\nz")
 
 
 @pytest.mark.parametrize("make", [PlainScreen, JsonScreen, LiveScreen])

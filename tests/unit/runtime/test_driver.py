@@ -468,6 +468,20 @@ def test_ctrl_c_twice_stops_and_a_worker_that_does_not_is_ended(stage: Callable[
     assert one.types("1")[:2] == ["WORKER_DISPATCHED", "STOP"]
 
 
+def test_ctrl_c_stops_a_run_that_an_operator_drains(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [
+        lambda: one.bus.drop("drain", who="me", epoch=one.bus.epoch) and None,
+        lambda: None,
+        one.press(signal.SIGINT),
+    ]
+    one.run()
+    assert one.types("1")[:2] == ["WORKER_DISPATCHED", "STOP"]
+    controls = [record.payload["verb"] for record in one.bus.reader().records() if record.type == "CONTROL"]
+    assert controls == ["drain", "stop"]
+
+
 def test_term_stops_and_is_remembered(stage: Callable[..., Stage]) -> None:
     one = stage("1")
     one.workers.behaviour["1"] = go_on
