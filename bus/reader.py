@@ -102,6 +102,13 @@ class FileReader:
         found = self._attempt_json(attempt, layout.PROC, lines=True)
         return found[1] if len(found) > 1 else None
 
+    def open_pieces(self, attempt: AttemptId) -> Pieces | None:
+        """Open the folder of an attempt to read what its command printed; None where it is gone."""
+        try:
+            return Pieces(self.fs, self.folders.attempt(attempt))
+        except FileNotFoundError:
+            return None
+
     def is_live(self, attempt: AttemptId) -> bool:
         """Tell whether a worker holds the attempt's lock."""
         return presence.is_live(self.folders, attempt)
@@ -138,6 +145,29 @@ class FileReader:
         finally:
             self.fs.close(at)
         return found if all(isinstance(part, dict) for part in found) else []
+
+
+class Pieces:
+    """The output files of one attempt, while they grow."""
+
+    def __init__(self, fs: FileSystem, at: int) -> None:
+        self._fs = fs
+        self._at = at
+
+    def names(self) -> list[str]:
+        """Return the names of all files of the attempt."""
+        return self._fs.names(self._at)
+
+    def read(self, name: str, offset: int) -> Iterator[bytes]:
+        """Yield what a file holds from `offset` on; nothing where it is missing. Raises Refused where it is no file."""
+        try:
+            fd, _ = self._fs.open_regular(name, at=self._at)
+        except FileNotFoundError:
+            return
+        try:
+            yield from self._fs.read_chunks(fd, offset)
+        finally:
+            self._fs.close(fd)
 
 
 def read_holder(folders: Folders) -> Holder | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -16,6 +16,7 @@ from conductor.cli.output import err, fit, is_terminal, out, pad, paint, termina
 from conductor.cli.phrases import phrase
 from conductor.cli.polling import pause
 from conductor.cli.track import resolve
+from conductor.core.wording import few
 
 TYPE_STYLE = {
     "TASK_COMPLETE": "green",
@@ -64,19 +65,37 @@ def events(
             return 0
         raise
 
+    matched = False
+    met: tuple[dict[str, None], dict[str, None]] = {}, {}
+
     def fresh() -> Iterable[Record]:
-        nonlocal since
+        nonlocal since, matched
         for record in reader.records(since):
             since = record.seq
+            met[0][record.type] = None
+            met[1][record.task or "-"] = None
             if (not types or record.type in types) and (not tasks or record.task in tasks):
+                matched = True
                 yield record
 
     print_records(fresh(), as_json=as_json)
+    if not matched and (types or tasks):
+        err(_no_match(types, tasks, *map(list, met)))
     while follow:
         sys.stdout.flush()
         pause(0.25)
         print_records(fresh(), as_json=as_json)
     return 0
+
+
+def _no_match(types: Sequence[str], tasks: Sequence[str], seen: Sequence[str], seen_tasks: Sequence[str]) -> str:
+    """Say that nothing was found, and what there is to be found."""
+    there = []
+    if types:
+        there.append(f"types: {', '.join(sorted(seen)) or 'none'}")
+    if tasks:
+        there.append(f"tasks: {few([task for task in seen_tasks if task != '-'], 20) or 'none'}")
+    return one_line(f"nothing matches. There are these {'; '.join(there)}")
 
 
 def print_records(records: Iterable[Record], *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bus.contract import Holder, Reader
 from bus.errors import BusError, BusGone
@@ -12,6 +13,9 @@ from conductor.core.state import State
 from conductor.core.view import RunView, TaskView, planned_view, run_view
 from conductor.errors import PlanError
 from conductor.runtime.replay import replay
+
+if TYPE_CHECKING:
+    from bus.reader import FileReader
 
 OPEN_STATES = frozenset({"running", "draining", "paused"})
 """States of a run whose end is not in the journal."""
@@ -45,7 +49,7 @@ class Loaded:
         raise unknown_task(track, id, [task.id for task in self.view.tasks])
 
 
-def open_track(track: Track) -> Reader | None:
+def open_track(track: Track) -> FileReader | None:
     """Open the bus of a track to look at it; None where the track was never run."""
     from bus.reader import open_reader
 
@@ -87,14 +91,26 @@ def known_tasks(reader: Reader) -> list[str]:
     return [task.id for task in load(reader).view.tasks]
 
 
-def never_run(track: Track) -> RunView:
-    """Return the picture of a track without a run: what its plan would run, or nothing where it cannot be read."""
+def never_run(track: Track) -> tuple[RunView, PlanError | None]:
+    """Return the picture of a track without a run: what its plan would run, or nothing and what is wrong with it."""
+    from conductor.core import limits
     from conductor.plan import load as load_plan
 
     try:
-        return planned_view(load_plan(track.dir))
-    except PlanError:
-        return run_view(State())
+        plan = load_plan(track.dir)
+        limits.enforce(plan)
+    except PlanError as error:
+        error.track = track.label
+        return run_view(State()), error
+    return planned_view(plan), None
+
+
+def check_planned(track: Track, task: str) -> None:
+    """Raise `unknown_task` for a task that the plan of a track without a run does not have, if it can be read."""
+    view, error = never_run(track)
+    known: list[str] = [other.id for other in view.tasks]
+    if error is None and task not in known:
+        raise unknown_task(track, task, known)
 
 
 def tail_of(reader: Reader, task: TaskView) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bus._fs import FileSystem
+from bus.reader import Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,8 @@ class Gap:
 class LogReader:
     """Reads one stream of an attempt, again and again for what is new."""
 
-    def __init__(self, fs: FileSystem, at: int, name: str) -> None:
-        self._fs = fs
-        self._at = at
+    def __init__(self, pieces: Pieces, name: str) -> None:
+        self._pieces = pieces
         self._name = name
         self._segment = 0
         self._offset = 0
@@ -37,15 +36,11 @@ class LogReader:
         while True:
             # Listed before reading: a piece that has a successor now is complete, so reading it to its end is enough.
             later = [number for number in self._segments() if number > self._segment]
-            try:
-                fd, _ = self._fs.open_regular(self._file(self._segment), at=self._at)
-            except FileNotFoundError:
-                if not later:
-                    return
-            else:
-                yield from self._read(fd)
-                if not later:
-                    return
+            for chunk in self._pieces.read(self._file(self._segment), self._offset):
+                self._offset += len(chunk)
+                yield chunk
+            if not later:
+                return
             if self._segment == 0:
                 self._size = self._offset
             missing = (later[0] - self._segment) * self._size - self._offset
@@ -53,17 +48,9 @@ class LogReader:
                 yield Gap(missing)
             self._segment, self._offset = later[0], 0
 
-    def _read(self, fd: int) -> Iterator[bytes]:
-        try:
-            for chunk in self._fs.read_chunks(fd, self._offset):
-                self._offset += len(chunk)
-                yield chunk
-        finally:
-            self._fs.close(fd)
-
     def _segments(self) -> list[int]:
         head = self._name + "."
-        names = (name.removeprefix(head) for name in self._fs.names(self._at) if name.startswith(head))
+        names = (name.removeprefix(head) for name in self._pieces.names() if name.startswith(head))
         return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def _file(self, number: int) -> str:

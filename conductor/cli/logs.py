@@ -9,12 +9,11 @@ from typing import Any, TextIO
 import click
 
 from bus import layout
-from bus._fs import FileSystem
 from bus.contract import Reader
-from bus.folders import open_folders
+from bus.reader import FileReader
 from bus.wire import AttemptId
 from conductor.cli.escape import lines
-from conductor.cli.load import known_tasks, open_track
+from conductor.cli.load import check_planned, known_tasks, open_track
 from conductor.cli.log_files import Gap, LogReader
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import err, is_terminal, print_json
@@ -48,8 +47,10 @@ def logs(
         raise click.UsageError("--json shows what is there now; it cannot follow")
     place = resolve(track, bus_dir)
     reader = open_track(place)
+    if reader is None:
+        check_planned(place, task)
     attempt = find_attempt(place, reader, task, number) if reader else None
-    streams = _open_streams(place, attempt) if attempt else None
+    streams = _open_streams(reader, attempt) if reader and attempt else None
     if reader is None or attempt is None or streams is None:
         if as_json:
             print_json({"task": task, "attempt": attempt, "stdout": None, "stderr": None})
@@ -88,7 +89,9 @@ def find_attempt(track: Track, reader: Reader, task: str, number: int | None) ->
     }
     if not attempts:
         known = known_tasks(reader)
-        if known and task not in known:
+        if not known:
+            check_planned(track, task)
+        elif task not in known:
             raise unknown_task(track, task, known)
         return None
     if number is None:
@@ -99,14 +102,10 @@ def find_attempt(track: Track, reader: Reader, task: str, number: int | None) ->
     return attempts[number]
 
 
-def _open_streams(track: Track, attempt: AttemptId) -> tuple[LogReader, LogReader] | None:
+def _open_streams(reader: FileReader, attempt: AttemptId) -> tuple[LogReader, LogReader] | None:
     """Open what is kept of an attempt, for as long as this process lives; None where nothing is."""
-    fs = FileSystem()
-    try:
-        at = open_folders(fs, str(track.bus)).attempt(attempt)
-    except FileNotFoundError:
-        return None
-    return LogReader(fs, at, layout.STDOUT), LogReader(fs, at, layout.STDERR)
+    pieces = reader.open_pieces(attempt)
+    return (LogReader(pieces, layout.STDOUT), LogReader(pieces, layout.STDERR)) if pieces else None
 
 
 class _Copy:

@@ -8,6 +8,8 @@ import time
 import click
 
 from conductor.cli.escape import one_line
+from conductor.cli.failure import as_text as as_error
+from conductor.cli.failure import describe
 from conductor.cli.load import OPEN_STATES, Loaded, load, never_run, open_track
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import (
@@ -57,17 +59,18 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
 
 
 def _never_run(track: Track, not_ingested: int, *, as_json: bool) -> None:
-    view = never_run(track)
+    view, error = never_run(track)
+    colour = wants_colour(sys.stdout)
+    head = paint("never run", "bold", colour=colour)
+    failure = describe(error) if error else None
     if as_json:
-        print_json(never_run_data(track, view, not_ingested))
-        return
-    if view.tasks:
-        colour = wants_colour(sys.stdout)
-        out(f"{paint('never run', 'bold', colour=colour)}: {counts_line(view.counts, colour=colour)}")
+        print_json(never_run_data(track, view, not_ingested, failure))
+    elif failure:
+        out(f"{head}, and its plan cannot be run:\n\n{as_error(failure)}\n\nCheck it: {track.command('plan')}")
+    else:
+        out(f"{head}: {counts_line(view.counts, colour=colour)}")
         out(f"\n{_listing(view, time.time(), colour=colour)}\n")
         out(f"Start it: {track.command('run')}")
-    else:
-        out(f"never run. Start it: {track.command('run')}")
 
 
 def as_text(track: Track, loaded: Loaded, now: float, *, colour: bool) -> str:

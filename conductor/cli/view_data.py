@@ -6,6 +6,7 @@ from typing import Any
 
 from bus.contract import Reader
 from bus.times import utc
+from conductor.cli.failure import Failure, as_data
 from conductor.cli.load import Loaded
 from conductor.cli.track import Track
 from conductor.core.view import RunView, TaskView, WaitView
@@ -28,9 +29,10 @@ def status_data(track: Track, loaded: Loaded) -> dict[str, Any]:
     return _status(track, run, view, loaded.reader)
 
 
-def never_run_data(track: Track, view: RunView, not_ingested: int) -> dict[str, Any]:
-    """Return the object of `status --json` for a track without a run."""
-    return _status(track, {**_NO_RUN, "not_ingested": not_ingested}, view, None)
+def never_run_data(track: Track, view: RunView, not_ingested: int, failure: Failure | None) -> dict[str, Any]:
+    """Return the object of `status --json` for a track without a run; `failure` is what is wrong with its plan."""
+    data = _status(track, {**_NO_RUN, "not_ingested": not_ingested}, view, None)
+    return {**data, "plan_error": as_data(failure) if failure else None}
 
 
 _NO_RUN: dict[str, Any] = {

@@ -11,7 +11,7 @@ import click
 from bus import layout
 from conductor.cli.escape import lines, one_line
 from conductor.cli.events import record_line
-from conductor.cli.load import OPEN_STATES, Loaded, load, open_track, tail_of
+from conductor.cli.load import OPEN_STATES, Loaded, check_planned, load, open_track, tail_of
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, out, paint, print_json, wants_colour
 from conductor.cli.track import Track, resolve
@@ -43,6 +43,7 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
 
 
 def _never_run(track: Track, task: str, *, as_json: bool) -> int:
+    check_planned(track, task)
     if as_json:
         print_json({"task": None, "state": "never_run", "depends_on": [], "tail": "", "records": []})
     else:

@@ -57,6 +57,25 @@ def test_what_is_asked_for(
     assert [json.loads(line)["seq"] for line in lines(capsys)] == seqs
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--type", "NONSENSE"], "types: NOTE, TASK_COMPLETE, WORKER_DISPATCHED"),
+        (["--task", "z\x9b"], "tasks: 1, 2"),
+        (["--task", "1", "--type", "NOTE"], "types: NOTE, TASK_COMPLETE, WORKER_DISPATCHED; tasks: 1, 2"),
+        (["--type", "NOTE", "--since", "4"], "types: none"),
+    ],
+)
+def test_where_nothing_matches_is_said_what_there_is(
+    host: FileHost, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert run_command_line(["events", str(tmp_path), *arguments]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"nothing matches. There are these {said}\n")
+    assert run_command_line(["events", str(tmp_path), "--type", "NOTE"]) == 0
+    assert not capsys.readouterr().err
+
+
 def test_json_is_the_journal(host: FileHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["events", str(tmp_path), "--json"]) == 0
     journal = (tmp_path / ".message-bus" / "queue.jsonl").read_text().splitlines()

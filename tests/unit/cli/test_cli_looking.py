@@ -212,6 +212,25 @@ def test_a_plan_never_run_is_pending(track: Path, capsys: pytest.CaptureFixture[
     assert text.endswith(f"\n\nStart it: conductor run {track}\n")
 
 
+def test_a_plan_never_run_that_is_broken_is_named(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (track / "plan.md").write_text("```yaml\ndag:\n  nodes: [{id: a, depends_on: [b]}]\n```\n")
+    text = call(capsys, "status", str(track))
+    assert text.startswith(f"never run, and its plan cannot be run:\n\nerror: {track}/plan.md:3: ")
+    assert text.endswith(f"\n\nCheck it: conductor plan {track}\n")
+    error = status(capsys, track)["plan_error"]
+    assert (error["code"], error["path"], error["line"]) == ("plan_unknown_dependency", "plan.md", 3)
+    for verb in ("why", "logs"):
+        assert run_command_line([verb, str(track), "zz"]) == 0  # nobody can say whether there is such a task
+
+
+@pytest.mark.parametrize("verb", ["why", "logs"])
+def test_a_task_of_a_plan_never_run_is_checked(track: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    (track / "plan.md").write_text(f"# Plan\n\n```yaml\ndag:\n{NODES}\n```\n")
+    assert run_command_line([verb, str(track), "1"]) == 0
+    assert run_command_line([verb, str(track), "zz"]) == 2
+    assert "the plan has no task 'zz'" in capsys.readouterr().err
+
+
 def test_no_output_is_offered_of_a_command_that_never_started(
     story: Story, track: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -236,8 +236,8 @@ HEAVY = {"pydantic", "watchdog", "filelock", "psutil", "asyncio", "rich.live", "
     [
         (["--help"], set()),
         (["status", "TRACK"], {"yaml"}),  # it looks whether there is a plan
-        (["why", "TRACK", "1"], set()),
-        (["logs", "TRACK", "1"], set()),
+        (["why", "TRACK", "1"], {"yaml"}),  # these, whether the task is in it
+        (["logs", "TRACK", "1"], {"yaml"}),
         (["events", "TRACK"], set()),
         (["stop", "TRACK"], set()),
         (["plan", "TRACK"], {"yaml"}),
