@@ -90,12 +90,12 @@ def test_a_worker_that_was_forked_but_not_answered_is_found_by_its_lock(
     if stopped_before:
         bench.launcher.terminate(spec.attempt)
     monkeypatch.setattr(local, "ANSWER_LIMIT", 0.0)
-    assert bench.life(spec.attempt) == "running"
+    assert bench.life(spec.attempt) in ("running", "ended")
     assert (bench.launcher.failure(spec.attempt), bench.launcher.may_have_run(spec.attempt)) == (None, True)
-    found = worker_of(spec.attempt)
-    assert found is not None
-    assert found.pid == worker
     if not stopped_before:
+        found = worker_of(spec.attempt)
+        assert found is not None
+        assert found.pid == worker
         bench.launcher.terminate(spec.attempt)
     assert bench.wait(spec).ended_by == "stop"
     assert worker_of(spec.attempt) is None
