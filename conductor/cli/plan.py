@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,9 +16,11 @@ from conductor.cli.options import examples, json_option, track_argument
 from conductor.cli.output import is_terminal, out, paint, print_json, table, terminal_width, wants_colour
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
 from conductor.cli.track import Track, resolve
+from conductor.cli.without_command import COMMAND, warnings_of
 from conductor.core import conflicts, graph, limits
 from conductor.core.task import Plan, PlanWarning, RunOptions, TaskSpec
 from conductor.core.wording import duration, few, plural
+from conductor.plan.project import project_of_plan
 from conductor.plan.warnings import brief
 
 MAX_ROWS = 1000
@@ -41,6 +44,14 @@ class Facts:
     times: dict[TaskId, float]
     """Expected seconds of each task, unknown ones filled in."""
 
+    @property
+    def estimated(self) -> bool:
+        """Whether any task has an estimate; without one the times say what is long in steps, not in seconds."""
+        return any(task.estimate is not None for task in self.plan.tasks)
+
+    refused: list[PlanWarning]
+    """Why a run with nothing but the plan and the configuration would be refused."""
+
 
 @click.command(
     epilog=examples(
@@ -57,7 +68,7 @@ def plan(track: str, shape: str, as_json: bool) -> int:
     from conductor.plan import load
 
     place = resolve(track)
-    facts = study(load(place.dir))
+    facts = study(load(place.dir), place.dir)
     if as_json or shape == "json":
         print_json(as_data(facts))
     elif shape == "mermaid":
@@ -69,12 +80,19 @@ def plan(track: str, shape: str, as_json: bool) -> int:
     return 0
 
 
-def study(plan: Plan) -> Facts:
-    """Derive everything; raises PlanError where the plan breaks a limit, as `run` would."""
+def study(plan: Plan, track: Path) -> Facts:
+    """Derive everything; raises PlanError where the plan breaks a limit or has no project, as `run` would."""
     limits.enforce(plan)
+    project_of_plan(track, plan)
     found = conflicts.listing(plan)
     return Facts(
-        plan, graph.levels(plan), graph.critical_path(plan), found.pairs, found.complete, graph.durations(plan)
+        plan,
+        graph.levels(plan),
+        graph.critical_path(plan),
+        found.pairs,
+        found.complete,
+        graph.durations(plan),
+        warnings_of(plan, track),
     )
 
 
@@ -82,7 +100,7 @@ def as_data(facts: Facts) -> dict[str, Any]:
     """Return the object of `plan --json`."""
     plan = facts.plan
     return {
-        "tasks": [_task_data(task, facts.times[task.id]) for task in plan.tasks],
+        "tasks": [_task_data(task, facts.times[task.id] if facts.estimated else None) for task in plan.tasks],
         "waves": facts.waves,
         "critical_path": facts.critical_path,
         "conflicts": [{"tasks": [a, b], "on": on} for a, b, on in facts.conflicts],
@@ -94,13 +112,16 @@ def as_data(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _task_data(task: TaskSpec, seconds: float) -> dict[str, Any]:
+def _task_data(task: TaskSpec, seconds: float | None) -> dict[str, Any]:
     data = asdict(task)
     data.pop("prose")
     return {**data, "expected_seconds": seconds}
 
 
-def _durations(facts: Facts) -> dict[str, float]:
+def _durations(facts: Facts) -> dict[str, float] | None:
+    """Return what the estimates add up to; None where the plan has none, so that nothing can be told."""
+    if not facts.estimated:
+        return None
     critical = sum(facts.times[task] for task in facts.critical_path)
     total = sum(facts.times.values())
     workers = facts.plan.limits.max_workers or RunOptions().max_workers
@@ -131,7 +152,15 @@ def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
         page += f"\n… and {plural(left_out, 'more task')}; --json lists all"
     blocks = [_headline(facts), page, _closing(facts)]
     blocks += [text for text in (_conflicts(facts), _warnings(facts, colour=colour)) if text]
-    return "\n\n".join([*blocks, f"Run it: {track.command('run')}"])
+    return "\n\n".join([*blocks, _next(facts, track)])
+
+
+def _next(facts: Facts, track: Track) -> str:
+    """Say how to run it; where a run would be refused, what it takes."""
+    wanted = {warning.code for warning in facts.refused}
+    options = ["--command", COMMAND] if "no_worker" in wanted else []
+    when = "Once these tasks have a `run:`" if "agent_missing" in wanted else "Run it"
+    return f"{when}: {track.command('run', options=options)}"
 
 
 def _headline(facts: Facts) -> str:
@@ -152,6 +181,8 @@ def _closing(facts: Facts) -> str:
     if len(names) > 2 * MAX_PATH:
         names[MAX_PATH:-MAX_PATH] = [f"… {len(names) - 2 * MAX_PATH} more …"]
     path = " → ".join(names)
+    if times is None:
+        return f"* critical path (no estimates): {path}"
     guess = _guessed(facts)
     return (
         f"* critical path, {duration(times['critical_path'])}: {path}\n"
@@ -179,8 +210,8 @@ def _conflicts(facts: Facts) -> str:
 
 
 def _warnings_of(facts: Facts) -> list[PlanWarning]:
-    """Return the plan's warnings, and one where the conflicts are not all listed."""
-    warnings = list(facts.plan.warnings)
+    """Return what a run would be refused for, the plan's warnings, and one where the conflicts are not all listed."""
+    warnings = [*facts.refused, *facts.plan.warnings]
     if not facts.all_conflicts:
         message = (
             f"{plural(len(facts.conflicts), 'conflict')} listed, there may be more; "

@@ -69,24 +69,11 @@ def totals_of(view: RunView, now: float, left: float | None, hint: str = "") -> 
     )
 
 
-class Estimator:
-    """Guesses the time that is left; makes a new guess when the work that is done changed, and counts down between."""
-
-    def __init__(self) -> None:
-        self._basis: object = None
-        self._guess: float | None = None
-        self._at = 0.0
-
-    def left(self, view: RunView, now: float) -> float | None:
-        """Return the expected seconds to the end; None where nothing tells, or where the run will leave work undone."""
-        if view.state != "running":
-            return None
-        basis = (view.id, *view.counts.values())
-        if basis != self._basis:
-            workers = view.options.max_workers if view.options else 1
-            self._basis, self._at = basis, now
-            self._guess = remaining([_work(task, now) for task in view.tasks], workers)
-        return None if self._guess is None else max(self._guess - (now - self._at), 0.0)
+def seconds_left(view: RunView, now: float) -> float | None:
+    """Return the expected seconds to the end; None where nothing tells, or where the run will leave work undone."""
+    if view.state != "running":
+        return None
+    return remaining([_work(task, now) for task in view.tasks], view.options.max_workers if view.options else 1)
 
 
 def _work(task: TaskView, now: float) -> Work:

@@ -19,7 +19,7 @@ from conductor.cli.escape import one_line
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
 from conductor.cli.phrases import BEGINS, DRAINING
-from conductor.cli.rows import Estimator, rows_of, totals_of
+from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.track import Track
@@ -70,7 +70,6 @@ class LiveScreen:
         )
         self._track = track
         self._reader = reader
-        self._estimator = Estimator()
         self._hint = DRAINING if own else ""
         self._drawn = 0.0
         self._cost = 0.0
@@ -128,7 +127,7 @@ class LiveScreen:
         self._drawn, self._due = now, False
         wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
-        totals = totals_of(view, wall, self._estimator.left(view, wall), self._hint)
+        totals = totals_of(view, wall, seconds_left(view, wall), self._hint)
         self._show(Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals)))
 
     def _show(self, picture: Group) -> None:

@@ -15,10 +15,10 @@ PLAN = """# Plan
 ```yaml
 dag:
   nodes:
-    - {id: "1", name: "First", estimated_duration: 10m, files: [a.py]}
-    - {id: "2", name: "Second", depends_on: ["1"], estimated_duration: 20m}
-    - {id: "3", name: "Third", files: [a.py]}
-    - {id: "4", name: "Last", depends_on: ["2", "3"], files: [b/*]}
+    - {id: "1", run: make, name: "First", estimated_duration: 10m, files: [a.py]}
+    - {id: "2", run: make, name: "Second", depends_on: ["1"], estimated_duration: 20m}
+    - {id: "3", run: make, name: "Third", files: [a.py]}
+    - {id: "4", run: make, name: "Last", depends_on: ["2", "3"], files: [b/*]}
 ```
 """
 
@@ -48,6 +48,19 @@ def test_the_table(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "\n"
         f"Run it: conductor run {track}\n"
     )
+
+
+def test_a_plan_without_estimates_claims_no_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.md").write_text("```yaml\ndag:\n  nodes: [{id: a}, {id: b, depends_on: [a]}, {id: c}]\n```\n")
+    assert run_command_line(["plan", str(tmp_path)]) == 0
+    page = capsys.readouterr().out
+    assert "\n\n* critical path (no estimates): a → b\n" in page
+    assert "at least" not in page
+    assert run_command_line(["plan", str(tmp_path), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["critical_path"] == ["a", "b"]
+    assert data["durations"] is None
+    assert {task["expected_seconds"] for task in data["tasks"]} == {None}
 
 
 @pytest.mark.parametrize("arguments", [["--json"], ["--format", "json"]])
@@ -131,7 +144,8 @@ def test_missing_folder_and_empty_plan_are_one_message(
 
 def test_the_page_of_a_large_plan_is_bounded_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = "".join(
-        f"    - {{id: t{n}, files: [a.py], depends_on: [{f't{n - 1}' if n % 2 else ''}]}}\n" for n in range(1200)
+        f"    - {{id: t{n}, run: make, files: [a.py], depends_on: [{f't{n - 1}' if n % 2 else ''}]}}\n"
+        for n in range(1200)
     )
     (tmp_path / "plan.md").write_text(f"```yaml\ndag:\n  nodes:\n{nodes}```\n")
     assert run_command_line(["plan", str(tmp_path)]) == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ def test_wide_work_is_shared_by_the_workers() -> None:
 
 def test_what_runs_has_a_part_behind_it_and_is_never_done_at_once() -> None:
     assert remaining([Work("1", (), 10.0, "running", 4.0)], 5) == 6.0
-    assert remaining([Work("1", (), 10.0, "running", 400.0)], 5) == 1.0
+    assert remaining([Work("1", (), 10.0, "running", 400.0)], 5) == 40.0
 
 
 def test_estimates_are_scaled_by_what_was_observed() -> None:
@@ -35,7 +36,22 @@ def test_estimates_are_scaled_by_what_was_observed() -> None:
 
 def test_tasks_without_estimate_take_what_others_took() -> None:
     done = [Work(str(n), (), None, "done", spent) for n, spent in enumerate((1.0, 2.0, 9.0))]
-    assert remaining([*done, Work("x", (), None, "pending")], 5) == 2.0
+    assert remaining([*done, Work("x", (), None, "pending")], 5) == 4.0
+
+
+def test_the_end_is_not_nearer_than_that_of_the_longest_running_task() -> None:
+    done = [Work(str(n), (), 1.0, "done", 1.0) for n in range(9)]
+    running = [Work("long", (), 100.0, "running", 40.0), Work("short", (), 1.0, "running", 0.5)]
+    assert remaining([*done, *running], 5) == 60.0
+    late = [Work("1", (), None, "done", 10.0), Work("2", (), None, "running", 50.0)]
+    assert remaining(late, 5) == 5.0
+
+
+@pytest.mark.parametrize("status", ["done", "running"])
+def test_tasks_that_differ_too_much_tell_nothing_of_one_without_estimate(status: str) -> None:
+    seen = [*(Work(str(n), (), None, "done", 0.1) for n in range(5)), Work("x", (), None, status, 60.0)]
+    assert remaining([*seen, Work("y", (), None, "pending")], 5) is None
+    assert remaining([*seen[:5], Work("x", (), 100.0, status, 60.0), Work("y", (), 30.0, "pending")], 5) is not None
 
 
 @given(

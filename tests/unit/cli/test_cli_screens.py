@@ -241,6 +241,19 @@ def test_live_draws_one_line_a_task_and_the_whole(story: Story) -> None:
         ]
 
 
+def test_live_claims_no_time_before_anything_is_known(story: Story) -> None:
+    screen, console = live(story, 100)
+    with screen:
+        show = Show(story, screen)
+        story.start('  nodes: [{id: "1"}, {id: "2", depends_on: ["1"]}]')
+        story.now = 2.0
+        show.look()
+        assert picture(console)[-1].endswith("· 2.0s")
+        story.end("1")
+        show.look()
+        assert picture(console)[-1].endswith("· 5.0s, about 3s left")
+
+
 def test_live_says_where_the_run_works_and_keeps_the_end_of_a_long_path(story: Story) -> None:
     project = str(story.track.parent)
     for width, line in ((200, f"run 00c0ffee00c0ffee in {project}, up to 5 workers"), (40, "in …")):
