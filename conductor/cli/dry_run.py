@@ -7,6 +7,7 @@ import shlex
 from bus.reader import open_reader
 from conductor.cli.escape import one_line
 from conductor.cli.output import out, print_json
+from conductor.cli.programs import missing_programs
 from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
 from conductor.core.wording import plural
@@ -20,10 +21,12 @@ def show(request: Request, *, as_json: bool) -> int:
     replayed = replay(open_reader(request.bus)) if request.bus.exists() else Replayed(Machine())
     start = begin(request, replayed)
     tasks = would_run(start, replayed) if start.first else []
+    notes = [*start.notes, *missing_programs([(task, _command(start, task)) for task in tasks], start.places)]
     if as_json:
-        print_json({"begins_with": start.first and start.first.TYPE, "tasks": [_data(start, task) for task in tasks]})
+        data = [_data(start, task) for task in tasks]
+        print_json({"begins_with": start.first and start.first.TYPE, "tasks": data, "notes": notes})
         return 0
-    for note in start.notes:
+    for note in notes:
         out(f"note: {one_line(note)}")
     out(f"would run {plural(len(tasks), 'task')}, up to {start.options.max_workers} at once, in {start.places.project}")
     for task in tasks:

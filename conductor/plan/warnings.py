@@ -29,8 +29,10 @@ Groups
     group_not_compared        `conflict_free: true`, and there is too much to compare
     group_field               a value of a group that cannot be read
 
-Conflicts
-    conflicts_cut_off         only of `conductor plan`: not all conflicts are listed
+Only of `conductor plan`
+    conflicts_cut_off         not all conflicts are listed
+    no_worker                 tasks without a command; `run` refuses them unless it is given one
+    agent_missing             tasks that ask for an agent; `run` refuses them
 
 Track
     plan_md_missing           the DAG stands in its own file and there is no plan.md
