@@ -96,9 +96,8 @@ def test_the_defaults_of_the_configuration_are_those_of_the_code() -> None:
 def test_every_warning_stands_in_the_page_and_in_the_list_of_codes() -> None:
     documented = set(table("Warnings"))
     listed = set(re.findall(r"^    ([a-z]+(?:_[a-z]+)+)\s", warnings.__doc__ or "", flags=re.MULTILINE))
-    made = {
-        code for name, code in first_arguments("conductor") if name in ("add", "_warn", "PlanWarning") and "_" in code
-    }
+    makers = ("add", "_warn", "_warning", "PlanWarning")
+    made = {code for name, code in first_arguments("conductor") if name in makers and "_" in code}
     assert documented == listed == made
 
 
