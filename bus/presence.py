@@ -6,6 +6,8 @@ process is gone. So a probe needs no clock and no pid.
 
 from __future__ import annotations
 
+import os
+
 from bus import layout
 from bus._fs import Refused
 from bus.folders import Folders
@@ -54,10 +56,10 @@ def heartbeat(folders: Folders, attempt: AttemptId) -> int | None:
 
 
 def write_status(folders: Folders, attempt: AttemptId, status: JsonObject) -> None:
-    """Replace the worker's status."""
+    """Replace the worker's status. Several processes of one attempt may do so at once."""
     name = layout.status_name(attempt)
     at = folders.fd(layout.WORKER_STATUS)
-    folders.fs.replace(f"{attempt}.status", folders.fd(layout.TMP), name, at, dumps(status).encode() + b"\n")
+    folders.fs.replace(f"{attempt}.status-{os.getpid()}", folders.fd(layout.TMP), name, at, dumps(status).encode() + b"\n")
 
 
 def read_status(folders: Folders, attempt: AttemptId) -> JsonObject | None:

@@ -48,6 +48,10 @@ RESERVED = CONDUCTOR_TYPES | {
 """Types that `post` refuses: each has a meaning of its own, and a verb or the conductor to say it."""
 
 
+MAX_TEXT = 1000
+"""Characters of a progress text that the worker's status keeps; the journal has all."""
+
+
 @click.group(
     no_args_is_help=False,
     epilog=examples(("bus progress 40 'half way'", "say how far it is"), ("bus fail 'no such branch'", "say why")),
@@ -65,7 +69,11 @@ def bus() -> None:
 @click.argument("text", default="")
 def progress(percent: float, text: str) -> int:
     """Say how far the task is, in percent, and what it does now."""
-    return hand_in("PROGRESS", {"pct": percent, "text": text})
+    with _hand() as hand:
+        message = _message(hand.attempt, "PROGRESS", {"pct": percent, "text": text})
+        hand.publish(message)
+        hand.report_status({"progress_pct": percent, "text": text[:MAX_TEXT], "timestamp": message.timestamp})
+        return _standing(hand)
 
 
 @bus.command()

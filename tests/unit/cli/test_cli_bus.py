@@ -58,6 +58,18 @@ def test_each_verb_hands_in_its_message(
     assert (message.type, message.attempt, message.payload) == (type, ATTEMPT, payload)
 
 
+def test_progress_is_left_as_the_status_of_the_worker(host: FileHost, tmp_path: Path) -> None:
+    for text in ("begun", "x" * 100_000):
+        assert run_command_line(["bus", "progress", "40", text]) == 0
+    last = max(handed_in(host), key=lambda message: len(message.payload["text"]))
+    assert host.read_worker_status(ATTEMPT) == {
+        "progress_pct": 40.0,
+        "text": "x" * 1000,
+        "timestamp": last.timestamp,
+    }
+    assert list((tmp_path / "bus" / layout.TMP).iterdir()) == []
+
+
 def test_the_last_report_is_left_for_the_worker(host: FileHost, tmp_path: Path) -> None:
     assert run_command_line(["bus", "fail", "first"]) == 0
     assert run_command_line(["bus", "complete", "--commit", "abc"]) == 0
