@@ -24,6 +24,8 @@ class _Open:
     force_at: float | None = None
     """Monotonic time after which the tree is ended from here, because the worker's own ladder should be over."""
     detail: str = "the worker died before it wrote its result"
+    inherited: bool = False
+    """Whether an earlier conductor dispatched it."""
     kill_at: float | None = None
     """Monotonic time after which a worker that has written its result, and does not end, is ended."""
 
@@ -93,9 +95,20 @@ class Attempts:
             return None
         if fact := self._result(attempt, one.task):
             return fact
-        # A folder that was deleted tells nothing; what was launched is then taken as started, and counts.
-        started = self._host.read_command(attempt) is not None or not self._host.has_attempt(attempt)
-        return WorkerGone(one.task, attempt, started, one.detail)
+        if self._may_have_run(attempt, one):
+            return WorkerGone(one.task, attempt, True, one.detail)
+        if one.inherited:
+            return LaunchFailed(one.task, attempt, "the conductor died before the worker was started")
+        return WorkerGone(one.task, attempt, False, one.detail)
+
+    def _may_have_run(self, attempt: AttemptId, one: _Open) -> bool:
+        """Tell whether the command may have been exec'ed: then the attempt counts, whatever was deleted since.
+
+        An attempt of an earlier conductor that has no folder was most likely never launched.
+        """
+        if self._launcher.may_have_run(attempt) or self._host.read_proc(attempt) is not None:
+            return True
+        return not one.inherited and not self._host.has_attempt(attempt)
 
     def is_over(self, attempt: AttemptId, exit: ExitRecord) -> bool:
         """Tell whether a result may count: its worker is gone, and its tree was proved empty, by the worker or now."""
@@ -119,20 +132,17 @@ class Attempts:
         return self._launcher.kill_tree(attempt, self._host.read_command(attempt))
 
     def reconcile(self, attempts: Iterable[tuple[TaskId, AttemptId]]) -> list[Fact]:
-        """Watch the attempts of an earlier conductor from now on; return which are alive and which never were.
+        """Watch the attempts of an earlier conductor from now on; return which of them are alive.
 
-        Of the others the next look tells, as of any attempt: by their result, or that they are gone.
+        Of the others the next look tells, as of any attempt: their result, that they are gone, or that they never were.
         """
         facts: list[Fact] = []
         for task, attempt in attempts:
-            self.opened(task, attempt)
+            self._open[attempt] = _Open(task, inherited=True)
             if self._host.read_exit(attempt) is not None:
                 continue
-            proc = self._host.read_proc(attempt)
-            if self._launcher.reattach(attempt, proc) or self._host.is_live(attempt):
+            if self._launcher.reattach(attempt, self._host.read_proc(attempt)) or self._host.is_live(attempt):
                 facts.append(AttemptAdopted(task, attempt))
-            elif proc is None:
-                facts.append(LaunchFailed(task, attempt, "the conductor died before the worker was started"))
         return facts
 
     def _result(self, attempt: AttemptId, task: TaskId) -> ResultReceived | None:
