@@ -59,7 +59,8 @@ def write_status(folders: Folders, attempt: AttemptId, status: JsonObject) -> No
     """Replace the worker's status. Several processes of one attempt may do so at once."""
     name = layout.status_name(attempt)
     at = folders.fd(layout.WORKER_STATUS)
-    folders.fs.replace(f"{attempt}.status-{os.getpid()}", folders.fd(layout.TMP), name, at, dumps(status).encode() + b"\n")
+    scratch = f"{attempt}.status-{os.getpid()}"
+    folders.fs.replace(scratch, folders.fd(layout.TMP), name, at, dumps(status).encode() + b"\n")
 
 
 def read_status(folders: Folders, attempt: AttemptId) -> JsonObject | None:
