@@ -122,6 +122,40 @@ def check_content(message: Message) -> None:
     try:
         model.model_validate(message.payload)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise WireError(f"payload of {message.type}: {where}: {first['msg']}") from error
+        raise WireError(f"payload of {message.type}: {_first(error)}") from error
+
+
+def control_body(body: Any) -> ControlBody:
+    """Read the body of an order. Raises WireError where it is none."""
+    try:
+        return ControlBody.model_validate(body)
+    except ValidationError as error:
+        raise WireError(f"body of the order: {_first(error)}") from error
+
+
+_EXPECTED = {
+    "missing": "is missing",
+    "string_type": "must be text",
+    "string_too_long": "must have at most {max_length} characters",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+}
+"""What was expected, by pydantic's name of the error."""
+
+MAX_PLACE = 200
+"""Characters of a field's place that are told: parts of it are keys that others chose."""
+
+
+def _first(error: ValidationError) -> str:
+    """Say where the first error is, and what is expected there: `pct: must be at most 100`."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))[:MAX_PLACE]
+    expected = _EXPECTED.get(first["type"], "is not what it must be").format(**first.get("ctx", {}))
+    return f"{where}: {expected}" if where else expected
