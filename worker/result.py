@@ -30,7 +30,7 @@ def compose(
         command={"code": finish.command.code, "signal": finish.command.signal},
         report=report,
         verify=[_verify(argv, result) for argv, result in zip(spec.verify, finish.verify, strict=False)],
-        outputs=[{"path": path, "exists": os.path.lexists(os.path.join(spec.cwd, path))} for path in spec.outputs],
+        outputs=[{"path": path, "exists": _exists(spec.cwd, path)} for path in spec.outputs],
         leftovers=_leftovers(spec, finish),
         tree_empty=finish.tree_empty,
         started_at=utc(started_at),
@@ -47,6 +47,17 @@ def not_started(why: str) -> ExitRecord:
     """Return the `exit.json` of an attempt whose command was never exec'ed."""
     now = utc()
     return ExitRecord(started=False, ended_by="self", why=why, ended_at=now)
+
+
+def _exists(folder: str, pattern: str) -> bool:
+    """Tell whether an output is there: a path as it stands, or anything that a pattern such as `dist/*.whl` finds."""
+    if os.path.lexists(os.path.join(folder, pattern)):
+        return True
+    if not any(mark in pattern for mark in "*?["):
+        return False
+    import glob  # seldom needed, and forked workers should not carry it
+
+    return next(glob.iglob(pattern, root_dir=folder, recursive=True), None) is not None
 
 
 def _verify(argv: Sequence[str], result: StepResult) -> dict[str, Any]:

@@ -108,26 +108,28 @@ def command_notes(needed: Sequence[TaskSpec], options: RunOptions) -> list[str]:
 
 
 def check_workers(plan: Plan, options: RunOptions, needed: Iterable[TaskSpec], places: Places) -> None:
-    """Raise before any work where a task has nothing to run it (`no_worker`), or cannot be put into its command."""
+    """Raise before any work where a task has nothing to run it, or cannot be put into the command for all tasks."""
     for task in needed:
-        agent = task.agent["name"] if task.agent else None if task.run or options.command else options.agent
-        if agent is not None and task.run is None:
-            raise PlanError(
-                "agent_missing",
-                f"task {task.id} asks for the agent `{agent}`, and this version runs commands only",
-                path=plan.source,
-                line=task.line or None,
-                hint=f"start the agent by a command: --command '{agent} … {{prompt_file}}', or give the task a `run:`",
-            )
-        if template_of(task, options) is None:
-            raise PlanError(
-                "no_worker",
-                f"task {task.id} ({task.name}) has no command: the plan has no `run:` for it, and none was given",
-                path=plan.source,
-                line=task.line or None,
-                hint="give the task a `run:`, or all tasks one: conductor run TRACK --command 'my-worker {task_id}'",
-            )
-        order(task, layout.attempt_id(task.id, 1, "0" * 8), 1, "0" * 8, 0, options, Settings(), places)
+        if task.run is None:
+            _check_worker(task, plan, options)
+            order(task, layout.attempt_id(task.id, 1, "0" * 8), 1, "0" * 8, 0, options, Settings(), places)
+
+
+def _check_worker(task: TaskSpec, plan: Plan, options: RunOptions) -> None:
+    def plan_error(code: str, message: str, hint: str) -> PlanError:
+        return PlanError(code, f"task {task.id} {message}", path=plan.source, line=task.line or None, hint=hint)
+
+    if task.agent is not None:
+        message = f"asks for the agent `{task.agent['name']}`, and this version runs commands only"
+        raise plan_error("agent_missing", message, "replace its `agent:` by a `run:` that starts the agent as a command")
+    if options.command is not None:
+        return
+    if options.agent is not None:
+        message = f"would be given to the agent `{options.agent}`, and this version runs commands only"
+        raise plan_error("agent_missing", message, f"start it as a command: --command '{options.agent} … {{prompt_file}}'")
+    message = f"({task.name}) has no command: the plan has no `run:` for it, and none was given"
+    hint = "give the task a `run:`, or all tasks one: conductor run TRACK --command 'my-worker {task_id}'"
+    raise plan_error("no_worker", message, hint)
 
 
 def order(
@@ -201,7 +203,7 @@ def prompt_text(task: TaskSpec) -> str:
     if task.prose:
         parts.append("From the plan:\n\n" + task.prose.strip())
     if task.acceptance:
-        parts.append(f"Done means: {task.acceptance}")
+        parts.append(f"Done means:\n{task.acceptance}")
     if task.files:
         parts.append("Files to write:\n" + "\n".join(f"- {name}" for name in task.files))
     if task.reads:

@@ -180,6 +180,28 @@ def test_a_process_of_another_start_is_not_signalled() -> None:
     assert look_at_tree(os.getpid(), os.getpgid(0)) == []
 
 
+@pytest.mark.parametrize(
+    ("output", "exists"),
+    [
+        ("dist/a.whl", True),
+        ("dist/*.whl", True),
+        ("**/*.whl", True),
+        ("dist/*.tar", False),
+        ("[x]", True),
+        ("no", False),
+    ],
+)
+def test_an_output_is_a_path_or_a_pattern(tmp_path: Path, output: str, exists: bool) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "a.whl").touch()
+    (tmp_path / "[x]").touch()
+    finish = Finish("self", None, StepResult(0, None, seconds=0.1), (), (), (), True, ())
+    out, err = Log(str(tmp_path), "log", 10), Log(str(tmp_path), "log.err", 10)
+    spec = replace(SPEC, cwd=str(tmp_path), outputs=(output,))
+    record = compose(spec, finish, report=None, started_at=0.0, ended_at=0.1, stdout=out, stderr=err)
+    assert record.outputs == [{"path": output, "exists": exists}]
+
+
 # --- the result -----------------------------------------------------------------------------------------------------
 
 
