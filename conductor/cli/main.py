@@ -17,7 +17,7 @@ from conductor.cli.exit_codes import Exit
 from conductor.cli.failure import report
 from conductor.cli.options import TRACK
 from conductor.cli.output import out
-from conductor.errors import PlanError
+from conductor.errors import ConductorError, PlanError
 
 
 class Verb(NamedTuple):
@@ -145,6 +145,8 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _invoke(arguments: list[str]) -> int:
+    for argument in arguments:
+        _check_text(argument)
     try:
         with conductor.make_context("conductor", arguments) as context:
             try:
@@ -155,6 +157,15 @@ def _invoke(arguments: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     return code if isinstance(code, int) else Exit.OK
+
+
+def _check_text(argument: str) -> None:
+    """Refuse bytes that are no text: what is asked for is recorded, and the journal is UTF-8."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError as error:
+        hint = "write it in UTF-8; a folder must be renamed"
+        raise ConductorError("usage", "this argument is not valid UTF-8", path=argument, hint=hint) from error
 
 
 def _prepare_streams() -> None:

@@ -87,7 +87,7 @@ def test_a_path_that_is_not_utf8_is_refused_before_anything_is_made(
     track = write(odd(tmp_path) / "t")
     assert run_command_line([verb, str(track), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert (error["code"], error["message"]) == ("usage", "TRACK is not valid UTF-8")
+    assert (error["code"], error["message"]) == ("usage", "this argument is not valid UTF-8")
     assert "rename" in error["hint"]
     assert [entry.name for entry in track.iterdir()] == ["plan.md"]
 
@@ -97,11 +97,14 @@ def test_a_cwd_and_a_project_that_are_not_utf8_are_refused(
 ) -> None:
     folder = odd(tmp_path)
     track = write(tmp_path / "t")
-    assert run_command_line(["run", str(track), "--project", str(folder)]) == 2
-    assert "the project is not valid UTF-8" in capsys.readouterr().err
+    (track / "link").symlink_to(folder)
+    for arguments in (["--project", str(track / "link")], ["--command", "echo \udcff"], ["--project", str(folder)]):
+        assert run_command_line(["run", str(track), *arguments]) == 2
+        assert "is not valid UTF-8" in capsys.readouterr().err
     assert not (track / ".message-bus").exists()
     monkeypatch.chdir(write(folder))
     assert run_command_line(["run", "."]) == 2
+    assert "TRACK is not valid UTF-8" in capsys.readouterr().err
     assert run_command_line(["init", "new"]) == 2
     assert [entry.name for entry in folder.iterdir()] == ["plan.md"]
 
