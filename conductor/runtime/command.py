@@ -121,12 +121,16 @@ def _check_worker(task: TaskSpec, plan: Plan, options: RunOptions) -> None:
 
     if task.agent is not None:
         message = f"asks for the agent `{task.agent['name']}`, and this version runs commands only"
-        raise plan_error("agent_missing", message, "replace its `agent:` by a `run:` that starts the agent as a command")
+        raise plan_error(
+            "agent_missing", message, "replace its `agent:` by a `run:` that starts the agent as a command"
+        )
     if options.command is not None:
         return
     if options.agent is not None:
         message = f"would be given to the agent `{options.agent}`, and this version runs commands only"
-        raise plan_error("agent_missing", message, f"start it as a command: --command '{options.agent} … {{prompt_file}}'")
+        raise plan_error(
+            "agent_missing", message, f"start it as a command: --command '{options.agent} … {{prompt_file}}'"
+        )
     message = f"({task.name}) has no command: the plan has no `run:` for it, and none was given"
     hint = "give the task a `run:`, or all tasks one: conductor run TRACK --command 'my-worker {task_id}'"
     raise plan_error("no_worker", message, hint)

@@ -254,6 +254,16 @@ def test_live_claims_no_time_before_anything_is_known(story: Story) -> None:
         assert picture(console)[-1].endswith("· 5.0s, about 3s left")
 
 
+def test_a_task_that_is_tried_again_says_why(story: Story) -> None:
+    screen, console = live(story, 100)
+    with screen:
+        show = Show(story, screen)
+        story.start('  nodes: [{id: "1", name: One}]', retries=1, retry_delay=8.0, seed=1)
+        story.end("1", 7, tail="bad thing")
+        show.look()
+        assert re.search(r"waiting +1  One +3.0s  exit 7: bad thing; attempt 2 in \d", picture(console)[1])
+
+
 def test_live_says_where_the_run_works_and_keeps_the_end_of_a_long_path(story: Story) -> None:
     project = str(story.track.parent)
     for width, line in ((200, f"run 00c0ffee00c0ffee in {project}, up to 5 workers"), (40, "in …")):
