@@ -45,6 +45,8 @@ def describe(error: Exception) -> Failure:
         return Failure(error.code, error.message, error.path, error.line, error.hint, track)
     if isinstance(error, click.UsageError):
         hint = f"`{error.ctx.command_path} --help`" if error.ctx else None
+        if hint and isinstance(error, click.NoSuchOption):
+            hint += "; a task or folder that begins with `-` stands behind `--`"
         return Failure("usage", error.format_message(), hint=hint)
     if isinstance(error, click.ClickException):
         return Failure("usage", error.format_message())

@@ -55,6 +55,11 @@ def test_every_verb_takes_the_lines_of_its_hints(
         assert run_command_line(shlex.split(without.command(verb))[1:]) == 0
 
 
+def test_what_is_taken_for_an_option_has_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["why", str(tmp_path), "-x"]) == 2
+    assert "stands behind `--`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["run", ""], ["status", ""], ["init", ""], ["run", "t", "--bus-dir", ""], ["run", "t", "--project", ""]],
