@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 
 from bus.wire import AttemptId, TaskId
 
@@ -145,17 +144,6 @@ def collision_key(task: TaskId) -> str:
     import unicodedata  # a big table that workers never need
 
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", task).casefold())
-
-
-def find_collision(tasks: Iterable[TaskId]) -> tuple[TaskId, TaskId] | None:
-    """Return the first two ids that meet after NFC and case folding (equal ones included), None where all differ."""
-    seen: dict[str, TaskId] = {}
-    for task in tasks:
-        key = collision_key(task)
-        if key in seen:
-            return seen[key], task
-        seen[key] = task
-    return None
 
 
 def attempt_id(task: TaskId, number: int, nonce: str) -> AttemptId:

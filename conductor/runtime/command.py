@@ -152,7 +152,7 @@ def order(
         raise PlanError("no_worker", f"task {task.id} has no command")
     template, is_template = found
     folder = f"{places.bus}/{layout.attempt_dir(attempt)}"
-    prompt_file, task_file = f"{folder}/prompt.md", f"{folder}/task.json"
+    prompt_file, task_file = f"{folder}/{layout.PROMPT}", f"{folder}/{layout.TASK}"
     argv = template
     if is_template:
         filling = Filling(task, attempt, number, places, prompt_file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 
+from bus import layout
 from bus.host import FileHost, open_host
 from bus.watch import Watch
 from conductor.core.events import Fact
@@ -104,9 +105,9 @@ def _orders(start: Start, epoch: int) -> Callable[[LaunchWorker], Order]:
         spec = order(task, attempt, number, wanted.nonce, epoch, start.options, start.settings, start.places)
         files = {}
         if "CONDUCTOR_PROMPT_FILE" in spec.env:
-            files["prompt.md"] = prompt_text(task).encode()
+            files[layout.PROMPT] = prompt_text(task).encode()
         if "CONDUCTOR_TASK_FILE" in spec.env:
-            files["task.json"] = task_json(task, attempt, number)
+            files[layout.TASK] = task_json(task, attempt, number)
         return Order(spec, files)
 
     return make
