@@ -141,7 +141,10 @@ class Attempts:
             self._open[attempt] = _Open(task, inherited=True)
             if self._host.read_exit(attempt) is not None:
                 continue
-            if self._launcher.reattach(attempt, self._host.read_proc(attempt)) or self._host.is_live(attempt):
+            live = self._host.is_live(attempt)
+            # The lock of this very bus says who lives; only where its folder was deleted the claim must do.
+            known = live or not self._host.has_attempt(attempt)
+            if (known and self._launcher.reattach(attempt, self._host.read_proc(attempt))) or live:
                 facts.append(AttemptAdopted(task, attempt))
         return facts
 

@@ -37,7 +37,7 @@ class Session:
         first = None if (request.bus / "queue.jsonl").exists() else begin(request, Replayed(Machine()))
         with ExitStack() as stack:
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
-            self._launcher = stack.enter_context(closing(LocalLauncher()))
+            self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
             self.host: FileHost = stack.enter_context(closing(open_host(request.bus)))
             self._replayed = replay(self.host)
             Inbound(self.host, self._replayed.message_ids).forget_recorded()

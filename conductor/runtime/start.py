@@ -75,7 +75,7 @@ def begin(request: Request, replayed: Replayed) -> Start:
 
 
 def _resume(request: Request, replayed: Replayed, started: RunStarted) -> Start:
-    plan, project = started.plan, _project(request, started, None)
+    plan, project = started.plan, _project(request, started, started.plan)
     config = load_config(request.track, project, request.environ)
     options = override_options(replayed.options or started.options, request.flags)
     first = RunResumed(started.run, options, replayed.last_seq)
@@ -119,8 +119,11 @@ def _checked(start: Start, replayed: Replayed) -> Start:
     return replace(start, notes=(*start.notes, *command_notes(needed, start.options)))
 
 
-def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -> Path:
-    """The project of the first start holds for ever; only an explicit other one is an error."""
+def _project(request: Request, previous: RunStarted | None, plan: Plan) -> Path:
+    """Return the project. That of the first start holds for ever; only an explicit other one is an error.
+
+    A track that was moved takes a project that its plan names relative to it along.
+    """
     home = request.environ.get("HOME")
 
     def find(plan: Plan) -> Path:
@@ -129,17 +132,26 @@ def _project(request: Request, previous: RunStarted | None, plan: Plan | None) -
         )
 
     if previous is None:
-        assert plan is not None, "a first start has a plan"
         return find(plan)
-    explicit = request.project is not None or (plan is not None and plan.project is not None)
-    if explicit and (wanted := find(plan or previous.plan)) != Path(previous.project):
+    before = Path(previous.project)
+    explicit = request.project is not None or plan.project is not None
+    if explicit and (wanted := find(plan)) != before:
+        if not before.exists() and request.project is None and plan.project == previous.plan.project:
+            return wanted
         raise ConductorError(
             "usage",
-            f"the track runs in the project {previous.project} since its first start, and {wanted} is asked for now",
+            f"the track runs in the project {before} since its first start, and {wanted} is asked for now",
             path=str(request.track),
-            hint="leave the project as it is, or begin anew with an empty bus (--bus-dir)",
+            hint="leave the project as it is, or begin anew: remove the bus, or name another with --bus-dir",
         )
-    return Path(previous.project)
+    if not before.is_dir():
+        raise ConductorError(
+            "usage",
+            f"the project {before}, in which the track runs since its first start, is not there",
+            path=str(before),
+            hint="bring it back, or begin anew: remove the bus, or name another with --bus-dir",
+        )
+    return before
 
 
 def _cwd() -> Path:

@@ -17,6 +17,7 @@ from bus.layout import PROC, attempt_dir
 from bus.process import HAVE_PIDFD, HAVE_PROC, boot_id, look, send_signal, start_ticks
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.launch.base import LaunchError, Life
+from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import Survivors, worker_of
 from conductor.runtime.launch.warm import WarmProcess
 
@@ -50,10 +51,12 @@ class _Worker:
 class LocalLauncher:
     """The launcher of local processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: str) -> None:
+        """Start the warm process. `bus` is the path of the bus whose attempts are launched; it need not exist yet."""
         self._boot = boot_id()
         self._workers: dict[AttemptId, _Worker] = {}
-        self._survivors = Survivors()
+        self._bus = OwnBus(bus)
+        self._survivors = Survivors(self._bus)
         self._warm = WarmProcess()
 
     @property
@@ -122,7 +125,7 @@ class LocalLauncher:
         """Watch a worker by the identity in its claim, or by its lock where there is no claim (not yet, or its folder
         was deleted); False where no such process lives."""
         if proc is None:
-            found = worker_of(attempt)
+            found = worker_of(self._bus, attempt)
             identity = (found.pid, found.start_ticks) if found else None
         else:
             identity = (proc.pid, proc.start_ticks) if proc.boot == self._boot else None
@@ -196,7 +199,7 @@ class LocalLauncher:
             return  # the kernel holds it up: nothing is known of its orders, so they stay pending
         self._take_answers()
         for attempt, worker in self._pending().items():
-            found = worker_of(attempt)
+            found = worker_of(self._bus, attempt)
             if found is not None and _watch(worker, found.pid, found.start_ticks):
                 if worker.stop_asked:
                     _signal(worker, signal.SIGTERM)

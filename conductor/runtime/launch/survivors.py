@@ -2,7 +2,8 @@
 
 The tree of an attempt is found by three marks: the session that the worker led, the attempt's nonce in the environment
 of its processes, and the attempt's lock, which only its worker holds. None is a name of a program, and each process is
-compared by pid and start before it is signalled. Two passes over /proc in a row that find nothing prove emptiness.
+compared by pid and start, and by the bus that it belongs to, before it is signalled. Two passes over /proc in a row
+that find nothing prove emptiness.
 
 Why a session number can be trusted: as long as one of its processes lives, the kernel gives its number to no other
 process. Had the number been given away meanwhile, the new owner leads a session of its own: then a leader with that pid
@@ -16,9 +17,10 @@ import re
 import signal
 from collections.abc import Iterator, Mapping
 
-from bus.layout import LIVE, parse_attempt
+from bus.layout import parse_attempt
 from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, send_signal
 from bus.wire import AttemptId
+from conductor.runtime.launch.own_bus import OwnBus, environment, open_files
 
 NONCE_VARIABLE = b"CONDUCTOR_NONCE="
 
@@ -28,7 +30,8 @@ CLEAN_PASSES = 2
 class Survivors:
     """Counts clean passes for each attempt that is being ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: OwnBus) -> None:
+        self._bus = bus
         self._clean: dict[AttemptId, int] = {}
         self._met: set[AttemptId] = set()
 
@@ -37,7 +40,7 @@ class Survivors:
         if not HAVE_PROC:
             return _end_group(command)
         while self._clean.get(attempt, 0) < CLEAN_PASSES:
-            left = list(find(attempt, command))
+            left = list(find(self._bus, attempt, command))
             if left:
                 self._met.add(attempt)
                 self._clean[attempt] = 0
@@ -57,7 +60,7 @@ class Survivors:
         self._met.discard(attempt)
 
 
-def find(attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[ProcessInfo]:
+def find(bus: OwnBus, attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[ProcessInfo]:
     """Yield the living processes of an attempt."""
     nonce = parse_attempt(attempt)[2].encode()
     session = _session(command)
@@ -66,32 +69,31 @@ def find(attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[P
         if info.dead or info.pid == os.getpid():
             continue
         in_session = session and info.session == session and info.start_ticks >= since
-        if in_session or carries_nonce(info.pid, nonce) or holds_lock(info.pid, attempt):
+        if in_session or carries_nonce(info.pid, nonce):
+            if not bus.is_anothers(info.pid, attempt):
+                yield info
+        elif holds_lock(info.pid, bus.lock_path(attempt)):
             yield info
 
 
-def worker_of(attempt: AttemptId) -> ProcessInfo | None:
+def worker_of(bus: OwnBus, attempt: AttemptId) -> ProcessInfo | None:
     """Return the living worker of an attempt, found by the lock that it holds; None where there is none (or no /proc).
 
     A worker holds it from its fork to its end, also where its folder was deleted.
     """
-    return next((info for info in all_processes() if not info.dead and holds_lock(info.pid, attempt)), None)
+    path = bus.lock_path(attempt)
+    return next((info for info in all_processes() if not info.dead and holds_lock(info.pid, path)), None)
 
 
-def holds_lock(pid: int, attempt: AttemptId) -> bool:
-    """Tell whether the process holds the attempt's lock exclusively: who only probes it shares it."""
-    try:
-        fds = os.listdir(f"/proc/{pid}/fd") if pid != os.getpid() else []
-    except OSError:  # it is gone, or belongs to another user
+def holds_lock(pid: int, path: str) -> bool:
+    """Tell whether the process holds the lock file exclusively: who only probes it shares it."""
+    if pid == os.getpid():
         return False
-    return any(_locks(pid, fd, f"/{attempt}/{LIVE}") for fd in fds)
+    return any(_is_exclusive(pid, fd) for fd, found in open_files(pid).items() if found == path)
 
 
-def _locks(pid: int, fd: str, name: str) -> bool:
-    """Tell whether a descriptor of a process holds an exclusive lock on a file whose path ends in `name`."""
+def _is_exclusive(pid: int, fd: str) -> bool:
     try:
-        if not os.readlink(f"/proc/{pid}/fd/{fd}").removesuffix(" (deleted)").endswith(name):
-            return False
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             return b" WRITE " in file.read()
     except OSError:  # closed meanwhile
@@ -103,12 +105,7 @@ def carries_nonce(pid: int, nonce: bytes) -> bool:
 
     A process of another user cannot be read and does not carry it as far as we can tell.
     """
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read()
-    except OSError:
-        return False
-    for entry in environment.split(b"\0"):
+    for entry in environment(pid):
         if entry.startswith(NONCE_VARIABLE):
             return nonce in re.split(rb"[^0-9a-f]+", entry[len(NONCE_VARIABLE) :])
     return False

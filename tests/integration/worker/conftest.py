@@ -23,7 +23,7 @@ class Bench:
     """Launches attempts over a real bus and looks at what became of them."""
 
     def __init__(self, root: Path) -> None:
-        self.launcher = LocalLauncher()
+        self.launcher = LocalLauncher(str(root / "bus"))
         self.open: list[AttemptId] = []
         self.work = root / "project"
         self.work.mkdir()

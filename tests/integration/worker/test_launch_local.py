@@ -109,7 +109,7 @@ def test_another_launcher_finds_a_worker_again_by_its_claim(bench: Bench) -> Non
     proc = bench.host.read_proc(spec.attempt)
     assert proc is not None
     bench.launcher.close()
-    bench.launcher = LocalLauncher()
+    bench.launcher = LocalLauncher(str(bench.bus))
     assert bench.life(spec.attempt) == "lost"
     assert bench.launcher.reattach(spec.attempt, proc)
     assert bench.life(spec.attempt) == "running"
@@ -220,4 +220,4 @@ def test_a_warm_process_that_hangs_does_not_hold_up_the_end(bench: Bench, monkey
     os.kill(pid, signal.SIGSTOP)
     bench.launcher.close()
     assert not alive(pid)
-    bench.launcher = LocalLauncher()
+    bench.launcher = LocalLauncher(str(bench.bus))

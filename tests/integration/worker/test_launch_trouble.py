@@ -16,7 +16,8 @@ from bus.wire import AttemptId
 from conductor.runtime.launch import local, warm
 from conductor.runtime.launch.base import LaunchError
 from conductor.runtime.launch.local import LocalLauncher
-from conductor.runtime.launch.survivors import worker_of
+from conductor.runtime.launch.own_bus import OwnBus
+from conductor.runtime.launch.survivors import find, worker_of
 from tests.integration.tools import alive, wait_for
 from tests.integration.worker.conftest import Bench
 
@@ -93,12 +94,12 @@ def test_a_worker_that_was_forked_but_not_answered_is_found_by_its_lock(
     assert bench.life(spec.attempt) in ("running", "ended")
     assert (bench.launcher.failure(spec.attempt), bench.launcher.may_have_run(spec.attempt)) == (None, True)
     if not stopped_before:
-        found = worker_of(spec.attempt)
+        found = worker_of(OwnBus(str(bench.bus)), spec.attempt)
         assert found is not None
         assert found.pid == worker
         bench.launcher.terminate(spec.attempt)
     assert bench.wait(spec).ended_by == "stop"
-    assert worker_of(spec.attempt) is None
+    assert worker_of(OwnBus(str(bench.bus)), spec.attempt) is None
 
 
 @pytest.mark.parametrize("deletes", [False, True])
@@ -135,7 +136,7 @@ def test_a_worker_whose_folder_was_deleted_is_found_again_by_another_launcher(be
     command = bench.wait_command(spec)
     shutil.rmtree(bench.folder(spec))
     bench.launcher.close()
-    bench.launcher = LocalLauncher()
+    bench.launcher = LocalLauncher(str(bench.bus))
     assert bench.launcher.reattach(spec.attempt, None)
     assert bench.life(spec.attempt) == "running"
     bench.launcher.terminate(spec.attempt)
@@ -150,7 +151,7 @@ def test_a_living_worker_that_nobody_watches_is_ended_before_the_attempt_is_call
     command = bench.wait_command(spec)
     os.kill(command["session"], signal.SIGSTOP)
     bench.launcher.close()
-    bench.launcher = LocalLauncher()
+    bench.launcher = LocalLauncher(str(bench.bus))
     assert not bench.launcher.kill_tree(spec.attempt, None)
     wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
     assert not alive(command["session"])
@@ -173,3 +174,35 @@ def test_who_only_probes_the_lock_is_not_taken_for_the_worker(bench: Bench) -> N
         assert bench.launcher.kill_tree(spec.attempt, None)
         assert bystander.poll() is None
         bystander.kill()
+
+
+def test_a_copy_of_the_bus_leaves_the_originals_processes_alone(bench: Bench) -> None:
+    spec = bench.launch(("sh", "-c", "sleep 61 & sleep 62"), env={"CONDUCTOR_BUS_DIR": str(bench.bus)})
+    command = bench.wait_command(spec)
+    copy = bench.bus.with_name("copy")
+    shutil.copytree(bench.bus, copy, symlinks=True)
+    other = LocalLauncher(str(copy))
+    try:
+        assert worker_of(OwnBus(str(copy)), spec.attempt) is None
+        assert other.kill_tree(spec.attempt, bench.host.read_command(spec.attempt)), "nothing of it is the copy's"
+        assert alive(command["pid"])
+        assert bench.life(spec.attempt) == "running"
+    finally:
+        other.close()
+    bench.launcher.terminate(spec.attempt)
+    bench.wait(spec)
+
+
+def test_a_bus_that_was_moved_still_finds_its_processes(bench: Bench) -> None:
+    spec = bench.launch(("sleep", "63"))
+    bench.wait_command(spec)
+    command = bench.host.read_command(spec.attempt)
+    moved = bench.bus.rename(bench.bus.with_name("moved"))
+    try:
+        own = OwnBus(str(moved))
+        assert worker_of(own, spec.attempt) is not None
+        assert list(find(own, spec.attempt, command))
+    finally:
+        moved.rename(bench.bus)
+    bench.launcher.terminate(spec.attempt)
+    bench.wait(spec)

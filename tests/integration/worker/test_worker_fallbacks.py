@@ -10,6 +10,7 @@ import pytest
 from bus import process
 from bus.process import send_signal, start_ticks
 from conductor.runtime.launch.local import LocalLauncher
+from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import Survivors
 from tests.integration.tools import wait_for
 from tests.integration.worker.conftest import Bench
@@ -44,7 +45,7 @@ def test_without_pidfds_the_start_is_still_compared(sleeper: int, monkeypatch: p
 
 def test_without_proc_survivors_are_ended_by_their_group(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conductor.runtime.launch.survivors.HAVE_PROC", False)
-    survivors, attempt = Survivors(), "1.1~1-0a1b2c3d"
+    survivors, attempt = Survivors(OwnBus("/nowhere")), "1.1~1-0a1b2c3d"
     assert survivors.end(attempt, None)  # type: ignore[arg-type]
     assert not survivors.end(attempt, {"pid": sleeper})  # type: ignore[arg-type]
     os.waitpid(sleeper, 0)
@@ -56,7 +57,7 @@ def test_without_pidfds_a_launcher_watches_by_pid_and_start(bench: Bench, monkey
     bench.wait_command(spec)
     proc = bench.host.read_proc(spec.attempt)
     monkeypatch.setattr("conductor.runtime.launch.local.HAVE_PIDFD", False)
-    other = LocalLauncher()
+    other = LocalLauncher(str(bench.bus))
     try:
         assert other.reattach(spec.attempt, proc)
         assert other.poll([spec.attempt]) == {spec.attempt: "running"}

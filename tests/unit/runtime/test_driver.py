@@ -40,14 +40,18 @@ class Workers(FakeLauncher):
         """Locks of workers that live on, by attempt: a worker holds its lock until `kill_tree` or its end."""
 
     def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+        self.release(attempt)
+        return super().kill_tree(attempt, command)
+
+    def release(self, attempt: AttemptId) -> None:
+        """Let the worker's lock be free."""
         if attempt in self.held:
             os.close(self.held.pop(attempt))
-        return super().kill_tree(attempt, command)
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
         intents = [record for record in self.bus.reader().records() if record.attempt == spec.attempt]
         assert [record.type for record in intents] == ["WORKER_DISPATCHED"], "the intent is on disk before the launch"
-        if self.behaviour.get(spec.task) is write_and_linger:
+        if self.behaviour.get(spec.task) in (write_and_linger, go_on):
             self.held[spec.attempt] = os.dup(live)
         super().launch(spec, live)
         self.behaviour.get(spec.task, succeed)(spec, self)
@@ -56,6 +60,7 @@ class Workers(FakeLauncher):
         """Write the result and let the worker end."""
         self.bus.hand(attempt).finish(exit)
         self.lives[attempt] = "ended"
+        self.release(attempt)
 
 
 def succeed(spec: WorkerSpec, workers: Workers) -> None:
@@ -401,6 +406,7 @@ def test_requirement_14_an_attempt_that_was_never_launched_costs_no_retry(stage:
     one = stage("1", retries=0)
     attempt = crash_while(one, "1", go_on)
     del one.workers.lives[attempt]
+    one.workers.release(attempt)
     one.workers.behaviour.clear()
     one.run()
     assert isinstance(one.status("1"), Done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,30 @@ def test_the_project_of_the_first_start_holds(track: Track, tmp_path: Path) -> N
     with pytest.raises(ConductorError, match="since its first start") as caught:
         begin(track.request(project=str(tmp_path)), replayed)
     assert caught.value.code == "usage"
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_track_that_was_moved_takes_its_project_along_and_a_copy_does_not(
+    track: Track, tmp_path: Path, ended: bool
+) -> None:
+    track.write(text(ONE, TWO, more="  project: .\n"))
+    replayed = after(track, "ok", *["fails"] if ended else [], ended=ended)
+    copy = Track(tmp_path / "copy")
+    shutil.copytree(track.folder, copy.folder)
+    with pytest.raises(ConductorError, match="since its first start") as caught:
+        begin(copy.request(), replayed)
+    assert caught.value.code == "usage"
+    moved = Track(track.folder.rename(tmp_path / "moved"))
+    assert begin(moved.request(), replayed).places.project == str(moved.folder)
+
+
+def test_a_project_that_is_gone_is_said_before_any_work(track: Track, tmp_path: Path) -> None:
+    replayed = after(track, "ok", ended=False)
+    track.folder.rename(tmp_path / "track")
+    (track.folder.parent / ".git").rmdir()
+    track.folder.parent.rmdir()
+    with pytest.raises(ConductorError, match="is not there"):
+        begin(Track(tmp_path / "track").request(), replayed)
 
 
 @pytest.mark.parametrize(
