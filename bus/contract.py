@@ -148,7 +148,8 @@ class Host(Reader, Protocol):
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
         """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`.
 
-        The folder appears whole, by rename. Whoever has the descriptor holds the lock: pass it on and close it.
+        Raises NoSpace where the disk is full or read-only; nothing of the attempt is there then. The folder appears
+        whole, by rename. Whoever has the descriptor holds the lock: pass it on and close it.
         """
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:

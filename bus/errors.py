@@ -52,5 +52,9 @@ class JournalBlocked(BusError):
     """The journal could not be written (disk full, quota, read-only). The batch is kept; call `commit` again later."""
 
 
+class NoSpace(BusError):
+    """Something could not be made: disk full, quota, read-only. Nothing of it is there; try again later."""
+
+
 class AlreadyFinished(BusError):
     """The attempt has an `exit.json` already; the first one counts."""

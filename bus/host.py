@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -13,7 +14,7 @@ from typing import Any
 from bus import blobs, inbox, layout, presence, setup
 from bus._fs import NO_SPACE, FileSystem
 from bus.contract import Control, Incoming, Quarantined, Scan
-from bus.errors import BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked
+from bus.errors import BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked, NoSpace
 from bus.folders import Folders, identity
 from bus.journal import Journal
 from bus.projection import Projection, concerns
@@ -191,16 +192,23 @@ class FileHost(FileReader):
         layout.parse_attempt(attempt)
         bucket = self.folders.make(layout.bucket_dir(attempt))
         scratch = f"{self._owner}.{attempt}"
-        # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
-        self.fs.mkdir(scratch, at=self._tmp)
-        live = self.fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=self._tmp)
+        tmp = self._tmp
+        live = -1
         try:
+            # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
+            self.fs.mkdir(scratch, at=tmp)
+            live = self.fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=tmp)
             self.fs.lock(live)
             for name, body in (files or {}).items():
-                self.fs.create(f"{scratch}/{name}", body, at=self._tmp)
-            self.fs.rename(scratch, self._tmp, attempt, bucket)
-        except BaseException:
-            self.fs.close(live)
+                self.fs.create(f"{scratch}/{name}", body, at=tmp)
+            self.fs.rename(scratch, tmp, attempt, bucket)
+        except OSError as error:
+            if live >= 0:
+                self.fs.close(live)
+            with contextlib.suppress(OSError):
+                self.fs.remove_folder(scratch, tmp)
+            if error.errno in NO_SPACE:
+                raise NoSpace(f"the bus cannot be written: {error.strerror}", path=self.folders.path) from error
             raise
         return live
 

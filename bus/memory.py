@@ -10,7 +10,7 @@ from typing import Any
 
 from bus import blobs, layout
 from bus.contract import Control, Holder, Incoming, Quarantined, Scan
-from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked
+from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace
 from bus.hand import check_foreign, result_message
 from bus.projection import View
 from bus.schema import check_content
@@ -65,6 +65,8 @@ class MemoryBus:
     """What was refused, by name, with the reason."""
     blocked: bool = False
     """Set to make `commit` raise JournalBlocked."""
+    full: bool = False
+    """Set to make `create_attempt` raise NoSpace."""
     epoch: int = 0
     _attempts: dict[AttemptId, _Attempt] = field(default_factory=dict)
     _holder: Holder | None = None
@@ -266,6 +268,8 @@ class MemoryHost(MemoryReader):
 
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
         """Make the attempt; it is live until the returned descriptor, and all that were made of it, are closed."""
+        if self._bus.full:
+            raise NoSpace("the bus cannot be written")
         layout.parse_attempt(attempt)
         if attempt in self._bus._attempts:
             raise FileExistsError(attempt)

@@ -1,4 +1,4 @@
-"""Writes the result of an attempt, for as long as it takes: a full disk may delay it, never lose it."""
+"""What a worker must write, for as long as it takes: a full disk may delay claim and result, never lose them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from bus.contract import Hand
 from bus.errors import AlreadyFinished, BusError, BusGone
 from bus.hand import result_message
-from bus.wire import ExitRecord, WorkerSpec, to_json
+from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
@@ -34,6 +34,22 @@ def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[f
             seconds = min(seconds * 2, LONGEST_PAUSE)
         else:
             return True
+
+
+def claim(hand: Hand, proc: ProcRecord, pause: Callable[[float], object]) -> bool:
+    """Claim the attempt, waiting for as long as the disk is full; False where another process has claimed it.
+
+    Raises BusGone, or FileNotFoundError, where the bus is gone.
+    """
+    seconds = FIRST_PAUSE
+    while True:
+        try:
+            return hand.claim(proc)
+        except (BusGone, FileNotFoundError):
+            raise
+        except OSError:
+            pause(seconds)
+            seconds = min(seconds * 2, LONGEST_PAUSE)
 
 
 def wait(seconds: float) -> None:

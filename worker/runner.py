@@ -36,7 +36,7 @@ from worker.core import (
     refusal,
 )
 from worker.environment import command_environment
-from worker.handing_in import hand_in, wait
+from worker.handing_in import claim, hand_in, wait
 from worker.pump import Log, Pump
 from worker.result import compose, not_started
 from worker.signals import Signals
@@ -65,7 +65,7 @@ class Origin:
 def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
     """Carry out the attempt; return the exit code of the worker's own process, which nobody's decision rests on."""
     pid = os.getpid()
-    if not hand.claim(ProcRecord(origin.boot, pid, start_ticks(pid), spec.epoch)):
+    if not claim(hand, ProcRecord(origin.boot, pid, start_ticks(pid), spec.epoch), wait):
         return ALREADY_CLAIMED
     why = refusal(spec, hand.revoked(), hand.newest_epoch())
     record = not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()

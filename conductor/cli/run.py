@@ -94,9 +94,9 @@ def run(
     try:
         with taking(place), Session(request) as session:
             return _run(session, place, as_json=as_json, quiet=quiet, watch=not no_watch)
-    except LeaveAtOnce:
+    except LeaveAtOnce as leave:
         err(f"left at once; the workers live on, and `{place.command('run')}` goes on with them")
-        return Exit.INTERRUPTED
+        return Exit.TERMINATED if leave.terminated else Exit.INTERRUPTED
 
 
 def _run(session: Session, place: Track, *, as_json: bool, quiet: bool, watch: bool) -> int:

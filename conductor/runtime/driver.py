@@ -8,15 +8,15 @@ before its record is on disk. A pass that found work is followed by another befo
 from __future__ import annotations
 
 import select
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
 from bus.contract import Host
-from bus.errors import BusError, BusGone, JournalBlocked
-from bus.wire import Record, WorkerSpec
+from bus.errors import JournalBlocked
+from bus.wire import Record
 from conductor.core.codec import encode
-from conductor.core.events import Fact, LaunchFailed, ResultReceived, TimerFired
+from conductor.core.events import Fact, ResultReceived, TimerFired
 from conductor.core.instructions import (
     CancelTimer,
     CloseAttempt,
@@ -31,7 +31,8 @@ from conductor.core.transitions import Phase
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.clock import Clock
 from conductor.runtime.inbound import Entry, Inbound, entry_of
-from conductor.runtime.launch.base import Launcher, LaunchError
+from conductor.runtime.launch.base import Launcher
+from conductor.runtime.launches import Launches, Order
 from conductor.runtime.signals import Signals
 from conductor.runtime.timers import Timers
 from conductor.runtime.views import Views
@@ -60,14 +61,6 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to launch: the order for the worker, and files to lay into the attempt's folder beforehand."""
-
-    spec: WorkerSpec
-    files: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
 class Ports:
     """What the loop talks to."""
 
@@ -92,6 +85,7 @@ class Driver:
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher)
         self._inbound = Inbound(ports.host, known_messages)
+        self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, ports.observer.trouble)
         self._views = Views(ports.host)
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
@@ -132,6 +126,7 @@ class Driver:
         told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
         settled = [self._attempts.settle(suspect, now) for suspect in suspects if suspect not in told]
         entries += [entry_of(fact) for fact in settled if fact is not None]
+        entries += [entry_of(fact) for fact in self._launches.go_on(now)]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
         return entries
 
@@ -179,7 +174,10 @@ class Driver:
                 self._ports.host.commit()
             except JournalBlocked as error:
                 if not said:
-                    self._ports.observer.trouble(f"paused: {error.message}; workers go on, trying again every second")
+                    self._ports.observer.trouble(
+                        f"paused: {error.message}; workers go on, trying again every second. Nothing can be recorded "
+                        "meanwhile, a stop neither: TERM, or Ctrl-C three times, leaves at once"
+                    )
                     said = True
                 self._ports.signals.check_leave()
                 self._wait(BLOCKED_RETRY)
@@ -192,8 +190,9 @@ class Driver:
         ports, now = self._ports, self._ports.clock.monotonic()
         match instruction:
             case LaunchWorker():
-                self._launch(instruction)
+                self._consequences += self._launches.start(instruction, now)
             case TerminateWorker(_, attempt, reason):
+                self._consequences += self._launches.forget(attempt)
                 ports.host.revoke(attempt, reason)
                 ports.launcher.terminate(attempt)
                 self._attempts.stopping(attempt, reason, now + ports.stop_grace)
@@ -209,17 +208,6 @@ class Driver:
             case _:
                 assert_never(instruction)
 
-    def _launch(self, wanted: LaunchWorker) -> None:
-        self._attempts.opened(wanted.task, wanted.attempt)
-        try:
-            order = self._ports.order(wanted)
-            live = self._ports.host.create_attempt(wanted.attempt, order.files)
-            self._ports.launcher.launch(order.spec, live)
-        except (LaunchError, OSError, BusError) as error:
-            if isinstance(error, BusGone):
-                raise
-            self._consequences.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
-
     def _sleep(self, look_again: float | None) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
@@ -227,7 +215,7 @@ class Driver:
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if look_again is not None:
             waits.append(look_again)
-        deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now))
+        deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now), self._launches.next_try())
         waits += [deadline - now for deadline in deadlines if deadline is not None]
         self._wait(max(0.0, min(waits)), *ports.launcher.wake_fds())
 

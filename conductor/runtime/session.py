@@ -16,9 +16,10 @@ from conductor.plan import frozen
 from conductor.plan.warnings import brief
 from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
-from conductor.runtime.driver import Driver, Observer, Order, Ports
+from conductor.runtime.driver import Driver, Observer, Ports
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
+from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin

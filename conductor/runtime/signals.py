@@ -15,7 +15,15 @@ from conductor.core.events import ControlReceived
 
 
 class LeaveAtOnce(Exception):
-    """The third Ctrl-C: write nothing more; workers live on and are adopted by the next start."""
+    """The third Ctrl-C, or TERM where nothing can be recorded: write nothing more.
+
+    Workers live on and are adopted by the next start.
+    """
+
+    def __init__(self, *, terminated: bool) -> None:
+        super().__init__("left at once")
+        self.terminated = terminated
+        """Whether TERM said so."""
 
 
 class Signals:
@@ -62,9 +70,10 @@ class Signals:
             pass
 
     def check_leave(self) -> None:
-        """Raise LeaveAtOnce where three interrupts came, while nothing can be recorded."""
-        if self._interrupts + self._caught.count(signal.SIGINT) > 2:
-            raise LeaveAtOnce
+        """Raise LeaveAtOnce where three interrupts or a TERM came while nothing can be recorded."""
+        self.terminated |= signal.SIGTERM in self._caught
+        if self.terminated or self._interrupts + self._caught.count(signal.SIGINT) > 2:
+            raise LeaveAtOnce(terminated=self.terminated)
 
     def take(self, *, draining: bool = False) -> list[ControlReceived]:
         """Return what came since the last call, as controls. Raises LeaveAtOnce at the third interrupt.
@@ -80,6 +89,6 @@ class Signals:
                 continue
             self._interrupts += 1
             if self._interrupts > 2:
-                raise LeaveAtOnce
+                raise LeaveAtOnce(terminated=self.terminated)
             facts.append(ControlReceived("drain" if self._interrupts == 1 and not draining else "stop", "signal:INT"))
         return facts

@@ -12,7 +12,7 @@ import pytest
 
 from bus import layout
 from bus._fs import FileSystem
-from bus.errors import BusError, BusGone, BusUnsafe
+from bus.errors import BusError, BusGone, BusUnsafe, NoSpace
 from bus.host import open_host
 from bus.reader import open_reader
 from bus.wire import Stamp, TaskId
@@ -88,3 +88,26 @@ def test_too_many_open_files_is_not_said_to_be_a_missing_folder(root: Path) -> N
 
     with pytest.raises(BusError, match="Too many open files"):
         open_host(root, durability="process", fs=NoDescriptors())
+
+
+@pytest.mark.parametrize("call", ["mkdir", "create", "rename"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_requirement_32_an_attempt_that_finds_no_space_leaves_nothing(root: Path, call: str, number: int) -> None:
+    full = False
+
+    class Full(FileSystem):
+        def __getattribute__(self, name: str) -> Any:
+            def refuse(*args: Any, **kwargs: Any) -> Any:
+                raise OSError(number, os.strerror(number))
+
+            return refuse if full and name == call else super().__getattribute__(name)
+
+    host = open_host(root, durability="process", fs=Full())
+    os.close(host.create_attempt(layout.attempt_id(TaskId("0"), 1, "0a1b2c3d")))
+    full = True
+    with pytest.raises(NoSpace):
+        host.create_attempt(ATTEMPT, {"prompt.md": b"x"})
+    full = False
+    assert list((root / "tmp").iterdir()) == []
+    os.close(host.create_attempt(ATTEMPT, {"prompt.md": b"x"}))
+    assert host.has_attempt(ATTEMPT)

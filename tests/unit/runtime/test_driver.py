@@ -20,7 +20,8 @@ from conductor.core.task import Done, Failed, Plan, RunOptions, Skipped
 from conductor.plan import frozen
 from conductor.runtime import driver as driver_module
 from conductor.runtime.command import Places, order
-from conductor.runtime.driver import Driver, Order, Ports
+from conductor.runtime.driver import Driver, Ports
+from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import LeaveAtOnce, Signals
 from conductor.testing import FakeClock, FakeLauncher, ending, plan_of, task_of
@@ -319,6 +320,46 @@ def test_requirement_32_nothing_is_launched_while_the_journal_cannot_be_written(
 
 def message(spec: WorkerSpec, type: str, **payload: object) -> Message:
     return Message(os.urandom(16).hex(), type, spec.attempt, "2026-01-01T00:00:00.000Z", payload)
+
+
+def test_requirement_32_launches_wait_for_a_full_disk_and_go_on_by_themselves(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2", retries=0)
+    one.bus.full = True
+    one.watcher.asleep = [lambda: None] * 20 + [lambda: setattr(one.bus, "full", False)]
+    one.run()
+    assert [text.split(":")[0] for text in one.watcher.troubles] == ["paused", "resumed"]
+    assert next(iter(one.workers.orders)).startswith("1~1-")
+    assert one.types("1") == ["WORKER_DISPATCHED", "RESULT", "ATTEMPT_ENDED", "TASK_COMPLETE"]
+
+
+def test_a_launch_that_waits_for_the_disk_is_given_up_at_a_stop(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    one.bus.full = True
+    one.watcher.asleep = [lambda: None, one.press(signal.SIGTERM)]
+    one.run()
+    assert not one.workers.orders
+    assert one.types()[-1] == "RUN_ENDED"
+
+
+def test_term_leaves_at_once_while_nothing_can_be_recorded(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_module, "BLOCKED_RETRY", 0.0)
+    one = stage("1")
+    one.bus.blocked = True
+    one.watcher.trouble = lambda text: os.kill(os.getpid(), signal.SIGTERM)  # type: ignore[method-assign]
+    with pytest.raises(LeaveAtOnce) as caught:
+        one.run()
+    assert caught.value.terminated
+
+
+def test_a_launch_that_failed_is_told_once(stage: Callable[..., Stage]) -> None:
+    one = stage("1", retries=0)
+    one.workers.failing = "no processes left"
+    one.watcher.asleep = [lambda: setattr(one.workers, "failing", None)]
+    one.run()
+    assert one.types("1").count("LAUNCH_FAILED") == 1
+    assert "WORKER_GONE" not in one.types("1")
 
 
 def test_messages_are_recorded_also_those_that_the_machine_does_not_know(stage: Callable[..., Stage]) -> None:

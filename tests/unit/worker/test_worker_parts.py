@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from bus.errors import AlreadyFinished, BusGone
 from bus.process import ProcessInfo, parse_stat, send_signal, start_ticks
-from bus.wire import AttemptId, ExitRecord, Message, TaskId, WorkerSpec
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerSpec
 from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
-from worker.handing_in import hand_in
+from worker.handing_in import claim, hand_in
 from worker.pump import Log, Pump
 from worker.result import compose, not_started
 from worker.spawn import SpawnError, find_program, spawn
@@ -286,3 +286,18 @@ def test_a_bus_that_is_gone_ends_the_worker(
 ) -> None:
     hand = TroubledHand(finish=[error], publish=[])
     assert not hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
+
+
+def test_a_claim_waits_for_a_full_disk() -> None:
+    class Hand:
+        tries = 0
+
+        def claim(self, proc: ProcRecord) -> bool:
+            self.tries += 1
+            if self.tries < 3:
+                raise OSError(errno.ENOSPC, "full")
+            return True
+
+    pauses: list[float] = []
+    assert claim(Hand(), ProcRecord("b", 1, 2, 3), pauses.append)  # type: ignore[arg-type]
+    assert pauses == [0.1, 0.2]
