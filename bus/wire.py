@@ -99,7 +99,7 @@ class ExitRecord:
     started: bool
     """Whether the command was exec'ed."""
     ended_by: str
-    """`self`, `timeout` or `stop`: other than `self` only if the ladder began before command and verify commands ended."""
+    """`self`, `timeout` or `stop`: other than `self` only if the ladder began before command and verify steps ended."""
     stop_reason: str | None = None
     why: str | None = None
     """Why the command was not started: `revoked`, `stale_epoch`, `spawn: <reason>`."""
