@@ -357,7 +357,9 @@ def _take_lock(folders: Folders, *, unsafe: bool) -> int:
             raise _held(folders)
         if not unsafe and not _works(folders):
             raise BusUnsafe(
-                "locks do not work on this file system", path=folders.path, hint="use --bus-dir, or --unsafe-fs"
+                "locks do not work on this file system",
+                path=folders.path,
+                hint="put the bus elsewhere with --bus-dir, or take the risk with --unsafe-fs",
             )
     except BaseException:
         fs.close(fd)

@@ -59,6 +59,7 @@ positive = click.IntRange(min=1)
 )
 @bus_dir_option
 @click.option("--no-watch", is_flag=True, help="Find news by looking again and again, not by file events.")
+@click.option("--unsafe-fs", is_flag=True, help="Use a bus where file locks fail or others can write.")
 @click.option("--dry-run", is_flag=True, help="Check everything, say what would run, and run nothing.")
 @click.option("--nested", is_flag=True, help="Allow it inside a worker of the same track.")
 @click.option("--quiet", is_flag=True, help="Say nothing but the summary.")
@@ -70,6 +71,7 @@ def run(
     bus_dir: str | None,
     project: str | None,
     no_watch: bool,
+    unsafe_fs: bool,
     dry_run: bool,
     nested: bool,
     quiet: bool,
@@ -86,7 +88,7 @@ def run(
     refuse_from_worker(place, nested=nested)
     if more_tasks and not only:
         raise click.UsageError(f"one track at a time: what is {more_tasks[0]!r}?")
-    request = Request(place.dir, place.bus, Flags(**flags, only=(*only, *more_tasks)), project)
+    request = Request(place.dir, place.bus, Flags(**flags, only=(*only, *more_tasks)), project, unsafe_fs)
     if dry_run:
         from conductor.cli.dry_run import show
 

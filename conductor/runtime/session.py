@@ -39,7 +39,7 @@ class Session:
         with ExitStack() as stack:
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
-            self.host: FileHost = stack.enter_context(closing(open_host(request.bus)))
+            self.host: FileHost = stack.enter_context(closing(open_host(request.bus, unsafe_fs=request.unsafe_fs)))
             self._replayed = replay(self.host)
             Inbound(self.host, self._replayed.message_ids).forget_recorded()
             if first is None or self._replayed.started is not None:

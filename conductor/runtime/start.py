@@ -43,6 +43,8 @@ class Request:
     bus: Path
     flags: Flags
     project: str | None = None
+    unsafe_fs: bool = False
+    """Whether the user takes the risk of a file system on which locks do not work, or that others can write."""
     to_stop: bool = False
     """Whether a run is taken over only to end it: then nothing will be launched, and no worker is needed."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)

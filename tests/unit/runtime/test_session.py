@@ -1,0 +1,24 @@
+"""A session takes the track, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conductor.cli.main import run_command_line
+
+PLAN = '```yaml\ndag:\n  project: .\n  nodes:\n    - {id: "1", name: one, run: ["true"]}\n```\n'
+
+
+def test_requirement_13_a_mount_without_locks_is_refused_unless_the_user_takes_the_risk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plan.md").write_text(PLAN)
+    monkeypatch.setattr("bus.host._works", lambda folders: False)
+    assert run_command_line(["run", str(tmp_path), "--json"]) == 5
+    error = json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+    assert error["code"] == "bus_unsafe"
+    assert "--unsafe-fs" in error["hint"]
+    assert run_command_line(["run", str(tmp_path), "--unsafe-fs", "--quiet"]) == 0
