@@ -121,7 +121,7 @@ class TaskReader:
                 if note is not None:
                     self._warn("file_note", f"{key}: {shown(part)} is read as {shown(pattern)}", item)
                 if leaves_project(pattern):
-                    self._warn("file_outside_project", f"{key}: {shown(pattern)} lies outside the project", item)
+                    self._warn("file_outside_project", f"{key}: {shown(pattern)} is not named from the project", item)
                 found[pattern] = None
         return tuple(found)
 

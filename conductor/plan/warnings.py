@@ -11,7 +11,7 @@ Tasks
     estimate_unknown          `estimated_duration` cannot be read
     file_note                 a note was split off an entry of `files`, `reads` or `outputs`
     file_not_a_path           prose in place of a path; it is left out
-    file_outside_project      an absolute path, or one that leaves the project by `..`
+    file_outside_project      an absolute path, or one that begins with `..`: name files from the project
     shell_variable            `$NAME` in a command that no shell will see
     command_not_split         an argument list of one entry with spaces in it
     verify_looks_like_one     `verify` lists words; each entry is a command of its own

@@ -30,6 +30,7 @@ from conductor.core.task import Done, Plan, RunOptions, TaskSpec
 from conductor.core.wording import few
 from conductor.errors import ConductorError, PlanError
 from conductor.plan import frozen, load
+from conductor.plan.claims import from_project
 from conductor.runtime.command import Places, check_workers, command_notes
 from conductor.runtime.paths import check_recordable
 from conductor.runtime.replay import Replayed
@@ -89,6 +90,7 @@ def _new_round(request: Request, replayed: Replayed) -> Start:
     plan, previous = load(request.track), replayed.started
     limits.enforce(plan)
     project = _project(request, previous, plan)
+    plan = from_project(plan, project)
     config = load_config(request.track, project, request.environ)
     options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
     _check_only(plan, options, replayed)
@@ -207,7 +209,7 @@ def _changes(before: Plan, after: Plan, replayed: Replayed) -> tuple[str, ...]:
 def _edited(request: Request, started: RunStarted) -> tuple[str, ...]:
     """Say whether the plan was edited while the run was under way; the edit is not applied."""
     try:
-        now = load(request.track)
+        now = from_project(load(request.track), Path(started.project))
     except PlanError as error:
         return (
             f"{started.plan.source} cannot be read now ({error.message}); the run goes on with the plan it began with",
