@@ -106,7 +106,7 @@ class Inbound:
         return not self._first if control.epoch is None else control.epoch == self._host.epoch
 
     def forget_recorded(self) -> None:
-        """Remove what a conductor recorded and died before removing; also where nothing else is to be done."""
+        """Remove what a conductor recorded and died before removing, where there is nothing else to do."""
         self._host.discard([one for one in self._host.scan().messages if one.message.id in self._known])
 
     def recorded(self, entries: list[Entry]) -> None:

@@ -79,6 +79,8 @@ class Launches:
         found = [wanted for wanted in self._held if wanted.attempt == attempt]
         for wanted in found:
             self._held.remove(wanted)
+        if not self._held:
+            self._next_try = 0.0
         return [LaunchFailed(wanted.task, wanted.attempt, "stopped before it was launched") for wanted in found]
 
     def next_try(self) -> float | None:

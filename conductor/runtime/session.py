@@ -41,10 +41,11 @@ class Session:
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
             self.host: FileHost = stack.enter_context(closing(open_host(request.bus, unsafe_fs=request.unsafe_fs)))
             self._replayed = replay(self.host)
-            Inbound(self.host, self._replayed.message_ids).forget_recorded()
             if first is None or self._replayed.started is not None:
                 first = begin(request, self._replayed)
             self.start: Start = first
+            if first.first is None:  # no loop will run, which would remove them
+                Inbound(self.host, self._replayed.message_ids).forget_recorded()
             self.clock: Clock = SystemClock()
             self.terminated = False
             """Whether TERM ended the run."""

@@ -12,6 +12,7 @@ from typing import Any
 from measure import Contender, count_system_calls, interleaved, median
 
 COUNT = 1000
+BASE = "make -j5"
 HERE = Path(__file__).parent
 START = HERE.parent.parent / "conductor_bus_start.py"
 TRUE = shutil.which("true") or "/bin/true"
@@ -48,51 +49,55 @@ def spawn_loop(_: Path) -> Sequence[str]:
 
 
 def main(runs: int) -> dict[str, Any]:
-    """Measure, print the table, return the figures."""
-    contenders: dict[str, Contender] = {
-        "make -j5": make,
-        "spawn loop": spawn_loop,
-        "conductor process": conductor("process"),
-        "conductor power": conductor("power"),
-    }
-    if shutil.which("make") is None:
-        raise SystemExit("make is not installed, and ratios are against it")
-    if shutil.which("parallel"):
-        contenders["GNU parallel"] = parallel
-    else:
-        print("GNU parallel is not installed: left out")
+    """Measure, print the table, return the figures; each figure is followed by its ratio to make's."""
+    contenders = _contenders()
     results = interleaved(contenders, runs)
-    base = median(results["make -j5"][0])
-    figures: dict[str, Any] = {}
-    print(f"wide: {COUNT} no-op commands, five at a time, medians of {runs}")
-    columns = {
-        "wall s": 8,
-        "× make": 8,
-        "cpu s": 8,
-        "× make cpu": 12,
-        "peak MiB": 10,
-        "inodes/task": 13,
-        "syscalls/task": 15,
-    }
-    print(" " * 20 + "".join(f"{name:>{width}}" for name, width in columns.items()))
+    figures: dict[str, dict[str, float | None]] = {}
     for name, (costs, inodes) in results.items():
         cost = median(costs)
         calls = _system_calls(contenders[name])
         figures[name] = {
-            "wall": cost.wall,
-            "wall_ratio": cost.wall / base.wall,
-            "cpu": cost.cpu,
-            "cpu_ratio": cost.cpu / base.cpu,
-            "peak_mib": cost.peak_mib,
-            "inodes_per_task": inodes / COUNT,
-            "system_calls_per_task": calls and calls / COUNT,
+            "wall s": cost.wall,
+            "cpu s": cost.cpu,
+            "peak MiB": cost.peak_mib,
+            "calls/task": None if calls is None else calls / COUNT,
+            "inodes/task": inodes / COUNT,
         }
-        print(
-            f"{name:20}{cost.wall:8.2f}{cost.wall / base.wall:8.1f}{cost.cpu:8.2f}{cost.cpu / base.cpu:12.1f}"
-            f"{cost.peak_mib:10.0f}{inodes / COUNT:13.1f}{calls / COUNT if calls else float('nan'):15.0f}"
-        )
+    print(f"wide: {COUNT} no-op commands, five at a time, medians of {runs}; × is the ratio to {BASE}")
+    for line in _table(figures):
+        print(line)
     print()
     return figures
+
+
+def _contenders() -> dict[str, Contender]:
+    if shutil.which("make") is None:
+        raise SystemExit("make is not installed, and ratios are against it")
+    found: dict[str, Contender] = {
+        BASE: make,
+        "spawn loop": spawn_loop,
+        "conductor process": conductor("process"),
+        "conductor power": conductor("power"),
+    }
+    if shutil.which("parallel"):
+        found["GNU parallel"] = parallel
+    else:
+        print("GNU parallel is not installed: left out")
+    return found
+
+
+def _table(figures: dict[str, dict[str, float | None]]) -> list[str]:
+    """Lay the figures out. What make does not have at all (kept inodes), or strace could not count, has no ratio."""
+    base = figures[BASE]
+    lines = [" " * 20 + "".join(f"{column:>12}{'×':>6}" for column in base)]
+    for name, row in figures.items():
+        cells = ""
+        for column, value in row.items():
+            reference = base[column]
+            ratio = f"{value / reference:.1f}" if value is not None and reference else "-"
+            cells += f"{'-' if value is None else f'{value:.2f}':>12}{ratio:>6}"
+        lines.append(f"{name:20}{cells}")
+    return lines
 
 
 def _system_calls(contender: Contender) -> int | None:

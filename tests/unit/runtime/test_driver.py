@@ -338,6 +338,7 @@ def test_a_launch_that_waits_for_the_disk_is_given_up_at_a_stop(stage: Callable[
     one.watcher.asleep = [lambda: None, one.press(signal.SIGTERM)]
     one.run()
     assert not one.workers.orders
+    assert [text.split(":")[0] for text in one.watcher.troubles] == ["paused"]
     assert one.types()[-1] == "RUN_ENDED"
 
 

@@ -22,3 +22,16 @@ def test_requirement_13_a_mount_without_locks_is_refused_unless_the_user_takes_t
     assert error["code"] == "bus_unsafe"
     assert "--unsafe-fs" in error["hint"]
     assert run_command_line(["run", str(tmp_path), "--unsafe-fs", "--quiet"]) == 0
+
+
+def test_what_a_start_sets_aside_is_journaled(tmp_path: Path) -> None:
+    (tmp_path / "plan.md").write_text(PLAN)
+    assert run_command_line(["run", str(tmp_path), "--quiet"]) == 0
+    journal = tmp_path / ".message-bus" / "queue.jsonl"
+    with journal.open("ab") as file:
+        file.write(b'{"seq":99,"torn')
+    (tmp_path / "plan.md").write_text(PLAN.removesuffix("```\n") + '    - {id: "2", name: two, run: ["true"]}\n```\n')
+    assert run_command_line(["run", str(tmp_path), "--quiet"]) == 0
+    records = [json.loads(line) for line in journal.read_bytes().splitlines()]
+    [found] = [record for record in records if record["type"] == "QUARANTINED"]
+    assert found["payload"]["name"].endswith("queue.jsonl")
