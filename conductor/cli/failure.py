@@ -11,6 +11,7 @@ from bus.errors import BusError
 from conductor.cli.escape import lines, one_line
 from conductor.cli.exit_codes import Exit, exit_of
 from conductor.cli.output import err, print_json
+from conductor.cli.track import PROGRAM
 from conductor.errors import ConductorError, PlanError
 
 DEBUG = "CONDUCTOR_DEBUG"
@@ -44,7 +45,7 @@ def describe(error: Exception) -> Failure:
         track = error.track if isinstance(error, PlanError) else None
         return Failure(error.code, error.message, error.path, error.line, error.hint, track)
     if isinstance(error, click.UsageError):
-        hint = f"`{error.ctx.command_path} --help`" if error.ctx else None
+        hint = f"`{error.ctx.command_path.replace('conductor', PROGRAM, 1)} --help`" if error.ctx else None
         if hint and isinstance(error, click.NoSuchOption):
             hint += "; a task or folder that begins with `-` stands behind `--`"
         return Failure("usage", error.format_message(), hint=hint)
