@@ -8,7 +8,7 @@ same contract, tested by one suite.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -68,11 +68,44 @@ class Holder:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state that follows from the journal, kept so that a start need not read the journal from its beginning."""
+
+    seq: int
+    """The state is the one after this record."""
+    epoch: int
+    """Highest epoch seen by then."""
+    state: JsonObject
+    """What `Follower.dump` returned; the bus does not look into it."""
+
+
+class Follower(Protocol):
+    """Keeps a state that follows from the journal."""
+
+    def restore(self, snapshot: Snapshot, load_plan: Callable[[str], bytes]) -> bool:
+        """Begin from a snapshot; False where it is not understood. Nothing is changed then, and an older one or the
+        whole journal follows."""
+
+    def take(self, record: Record, load_plan: Callable[[str], bytes]) -> None:
+        """Take in the next record."""
+
+    def dump(self) -> JsonObject | None:
+        """Return the state as JSON data; None where no snapshot can be taken of this moment."""
+
+
 class Reader(Protocol):
     """Looking. Every method may be called while a conductor and workers write."""
 
     def records(self, since: int = 0) -> Iterator[Record]:
         """Yield the journal's records with `seq > since`, in order; stops before a line still being written."""
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yield the sound snapshots whose place fits the journal, newest first."""
+
+    def follow(self, follower: Follower, *, whole: bool = False) -> None:
+        """Bring a follower to the end of the journal: from the newest snapshot that it restores (from none with
+        `whole`), then by every record behind it. `records(since)` goes on from there at no cost."""
 
     def holder(self) -> Holder | None:
         """Return who runs the track now; None where the lock is free."""
@@ -127,6 +160,13 @@ class Host(Reader, Protocol):
         """Append the batch with one write (and one fdatasync in `power`). Raises JournalBlocked where the disk is
         full or read-only: the batch is kept, the file is as before, and `commit` may be called again."""
 
+    def checkpoint_due(self) -> bool:
+        """Tell whether so much was journaled since the last snapshot that another one pays."""
+
+    def checkpoint(self, state: JsonObject) -> None:
+        """Keep a snapshot of the state after the last committed record. To be called at the end of a pass, with no
+        record staged. It is only a saving: where the disk is full, nothing is kept and nothing is raised."""
+
     def project(self, records: Iterable[Record]) -> None:
         """Make `events/` agree with these committed records. Idempotent."""
 
@@ -148,8 +188,9 @@ class Host(Reader, Protocol):
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
         """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`.
 
-        Raises NoSpace where the disk is full or read-only; nothing of the attempt is there then. The folder appears
-        whole, by rename. Whoever has the descriptor holds the lock: pass it on and close it.
+        Raises NoSpace where the disk is full or read-only; nothing of the attempt is there then. Raises AttemptExists
+        where the folder is there already: a journal that lost its end names an attempt again that was launched. The
+        folder appears whole, by rename. Whoever has the descriptor holds the lock: pass it on and close it.
         """
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:

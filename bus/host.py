@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -11,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bus import blobs, inbox, layout, presence, setup
+from bus import blobs, inbox, layout, presence, setup, snapshots
 from bus._fs import NO_SPACE, FileSystem
-from bus.contract import Control, Incoming, Quarantined, Scan
-from bus.errors import BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked, NoSpace
+from bus.contract import Control, Follower, Incoming, Quarantined, Scan, Snapshot
+from bus.errors import AttemptExists, BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked, NoSpace
 from bus.folders import Folders, identity
-from bus.journal import Journal
+from bus.journal import Journal, crc_of
 from bus.projection import Projection, concerns
 from bus.quarantine import Quarantine
 from bus.reader import FileReader, read_holder
@@ -26,6 +27,15 @@ from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId, deco
 _SWEEP_EVERY = 64
 """Attempts closed between two looks into `tmp/`."""
 
+_SNAPSHOT_EVERY = 4 << 20
+"""Bytes of journal after which a snapshot pays, unless it is itself more than half as large as they are."""
+
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY})
+"""Errors of a rename onto a folder that holds something."""
+
+_RECOVERY = layout.epoch_name(0)
+"""Owner of scratch files before the new epoch is known."""
+
 _LOCK_TRIES, _LOCK_PAUSE = 5, 0.01
 
 _HEAD = re.compile(rb'\{"seq":([0-9]+),"epoch":([0-9]+),')
@@ -34,7 +44,9 @@ _HEAD = re.compile(rb'\{"seq":([0-9]+),"epoch":([0-9]+),')
 class FileHost(FileReader):
     """`bus.contract.Host` over a directory. Made by `open_host`."""
 
-    def __init__(self, folders: Folders, lock: int, *, sync: bool, info: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folders: Folders, lock: int, follower: Follower | None, *, sync: bool, info: Mapping[str, Any]
+    ) -> None:
         super().__init__(folders)
         self.notes: list[str] = setup.furnish(folders, sync=sync)
         """What was repaired or moved at the start, for people."""
@@ -49,16 +61,23 @@ class FileHost(FileReader):
         self._ids = _random_ids()
         self._views: dict[str, bytes] = {}
         self._ended: set[str] = set()
-        self._begin(info)
+        self._recorded_epoch = 0
+        """Highest epoch of a committed record."""
+        self._place = snapshots.Place(1, 0, "")
+        """Where the last committed record ends."""
+        self._snapshot_at = self._snapshot_size = 0
+        """Where in the journal the newest snapshot belongs, and its size."""
+        self._owner = _RECOVERY
+        self._begin(info, follower)
 
-    def _begin(self, info: Mapping[str, Any]) -> None:
+    def _begin(self, info: Mapping[str, Any], follower: Follower | None) -> None:
         """Read the journal, repair its end and what depends on it, and begin an epoch."""
         owners = {owner for name in self._names(layout.TMP) if (owner := layout.scratch_owner(name))}
         past = _Past(owners)
         self._projection = Projection(self.folders, "operator.event")
-        for name in self._projection.rebuild(self._replayed(past)):
+        for name in self._projection.rebuild(self._replayed(past, follower)):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
-        self._seq = past.seq
+        self._seq, self._recorded_epoch = past.seq, past.epoch
         self.epoch = setup.take_epoch(self.folders, past.epoch, sync=self._sync)
         self._owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
@@ -67,10 +86,38 @@ class FileHost(FileReader):
         past.ended |= {owner for owner in owners if owner == "operator" or (owner.isdigit() and owner != self._owner)}
         setup.sweep(self.folders, past.ended)
 
-    def _replayed(self, past: _Past) -> Iterator[Record]:
+    def _replayed(self, past: _Past, follower: Follower | None) -> Iterator[Record]:
+        """Yield what concerns `events/` of all records, giving the follower what is behind its snapshot."""
+        since = self._restore(follower) if follower else 0
         for line in self._journal.replay(self._keep):
-            if past.note(line) and concerns(line):
-                yield blobs.resolve(self.folders, decode_record(line))
+            self._place = snapshots.Place(1, self._place.end + len(line) + 1, crc_of(line))
+            if not past.note(line):
+                continue
+            wanted, behind = concerns(line), follower is not None and past.seq > since
+            if not wanted and not behind:
+                continue
+            record = blobs.resolve(self.folders, decode_record(line))
+            if follower is not None and behind:
+                follower.take(record, self.load_plan)
+                self._checkpoint_on_the_way(follower, past)
+            if wanted:
+                yield record
+
+    def _restore(self, follower: Follower) -> int:
+        """Let the follower begin from the newest snapshot that it understands; return its seq, or 0."""
+        for kept in snapshots.read_all(self.folders):
+            if self._tail.holds(kept.place) and follower.restore(kept.snapshot, self.load_plan):
+                self._snapshot_at, self._snapshot_size = kept.place.end, kept.size
+                return kept.snapshot.seq
+        return 0
+
+    def _checkpoint_on_the_way(self, follower: Follower, past: _Past) -> None:
+        """So that a recovery that is killed again and again makes progress each time."""
+        if not self.checkpoint_due():
+            return
+        state = follower.dump()
+        if state is not None:
+            self._keep_snapshot(Snapshot(past.seq, past.epoch, state))
 
     def _write_holder(self, info: Mapping[str, Any]) -> None:
         known = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": utc(), "epoch": self.epoch}
@@ -116,11 +163,14 @@ class FileHost(FileReader):
             for _, blob in self._batch:
                 if blob is not None:
                     blobs.store(self.folders, *blob, scratch=f"{self._owner}.blob", sync=self._sync)
-            self._journal.append(b"".join(line for line, _ in self._batch), self._keep)
+            data = b"".join(line for line, _ in self._batch)
+            self._journal.append(data, self._keep)
         except OSError as error:
             if error.errno in NO_SPACE:
                 raise JournalBlocked(f"the bus cannot be written: {error.strerror}", path=self.folders.path) from error
             raise
+        self._place = snapshots.Place(1, self._place.end + len(data), crc_of(data))
+        self._recorded_epoch = self.epoch
         self._batch.clear()
 
     def _check_ours(self) -> None:
@@ -140,6 +190,22 @@ class FileHost(FileReader):
             return identity(self.fs.stat(name, at=self.folders.root)) == known
         except FileNotFoundError:
             return False
+
+    def checkpoint_due(self) -> bool:
+        """Tell whether so much was journaled since the last snapshot that another one pays."""
+        return self._place.end - self._snapshot_at >= max(_SNAPSHOT_EVERY, 2 * self._snapshot_size)
+
+    def checkpoint(self, state: JsonObject) -> None:
+        """Keep a snapshot of the state after the last committed record; nothing where the disk is full."""
+        if self._batch:
+            raise ValueError("a snapshot is of what is committed, and something is staged")
+        if self._seq:
+            self._keep_snapshot(Snapshot(self._seq, self._recorded_epoch, state))
+
+    def _keep_snapshot(self, snapshot: Snapshot) -> None:
+        with _full_disk_tolerated():
+            self._snapshot_size = snapshots.write(self.folders, f"{self._owner}.snapshot", snapshot, self._place)
+        self._snapshot_at = self._place.end
 
     def _keep(self, data: bytes, reason: str) -> None:
         kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync)
@@ -188,7 +254,10 @@ class FileHost(FileReader):
         return sha
 
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
-        """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`."""
+        """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`.
+
+        Raises AttemptExists, and NoSpace.
+        """
         layout.parse_attempt(attempt)
         bucket = self.folders.make(layout.bucket_dir(attempt))
         scratch = f"{self._owner}.{attempt}"
@@ -207,6 +276,8 @@ class FileHost(FileReader):
                 self.fs.close(live)
             with contextlib.suppress(OSError):
                 self.fs.remove_folder(scratch, tmp)
+            if error.errno in _TAKEN and self.has_attempt(attempt):
+                raise AttemptExists(f"the attempt {attempt} was made before", path=self.folders.path) from error
             if error.errno in NO_SPACE:
                 raise NoSpace(f"the bus cannot be written: {error.strerror}", path=self.folders.path) from error
             raise
@@ -296,19 +367,20 @@ def open_host(
     unsafe_fs: bool = False,
     info: Mapping[str, Any] | None = None,
     fs: FileSystem | None = None,
+    follower: Follower | None = None,
 ) -> FileHost:
     """Take the track: make the bus if it is missing, lock it, repair the journal's end, begin an epoch.
 
     `durability` is `power` (acknowledged records survive a power cut) or `process` (they survive the end of any
-    process). `info` is added to `conductor.json`. Raises HeldByOther, BusUnsafe (not with `unsafe_fs`), BusFormat,
-    BusCorrupt, BusError.
+    process). `info` is added to `conductor.json`. `follower` is brought to the end of the journal. Raises HeldByOther,
+    BusUnsafe (not with `unsafe_fs`), BusFormat, BusCorrupt, BusError.
     """
     fs = fs or FileSystem()
     folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs)
     lock = -1
     try:
         lock = _take_lock(folders, unsafe=unsafe_fs)
-        return FileHost(folders, lock, sync=is_power(durability), info=info or {})
+        return FileHost(folders, lock, follower, sync=is_power(durability), info=info or {})
     except OSError as error:
         _let_go(folders, lock)
         raise BusError(f"the bus cannot be used: {error.strerror}", path=folders.path) from error

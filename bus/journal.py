@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bus import blobs, layout
-from bus._fs import NO_SPACE, Refused
+from bus._fs import NO_SPACE, FileSystem, Refused
 from bus.errors import BusCorrupt, BusError, JournalBlocked
 from bus.folders import Folders, identity
-from bus.wire import Record, WireError, decode_record, is_line
+from bus.snapshots import Place
+from bus.wire import MAX_LINE, Record, WireError, decode_record, is_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,32 @@ class Tail:
                     yield blobs.resolve(self._folders, record)
         finally:
             self._folders.fs.close(fd)
+
+    def holds(self, place: Place) -> bool:
+        """Tell whether the journal has a sound line of this checksum that ends here."""
+        try:
+            fd, _ = self._folders.fs.open_regular(layout.JOURNAL, at=self._folders.root)
+        except (FileNotFoundError, Refused):
+            return False
+        try:
+            return holds(self._folders.fs, fd, place)
+        finally:
+            self._folders.fs.close(fd)
+
+
+def holds(fs: FileSystem, fd: int, place: Place) -> bool:
+    """Tell whether a file of the journal has a sound line of this checksum that ends at this place."""
+    start = max(0, place.end - MAX_LINE)
+    found = fs.read_at(fd, place.end - start, start)
+    if len(found) != place.end - start or not found.endswith(b"\n"):
+        return False
+    line = found[:-1].rpartition(b"\n")[2]
+    return is_line(line) and crc_of(line) == place.crc
+
+
+def crc_of(line: bytes) -> str:
+    """The checksum that stands in a sound line."""
+    return line.rstrip(b"\n")[-10:-2].decode()
 
 
 def corrupt(line: Line, error: Exception) -> BusCorrupt:

@@ -23,6 +23,8 @@ WRAPPER = "conductor"
 
 EPOCHS = "epochs"
 PLAN = "plan"
+SEGMENTS = "segments"
+SNAPSHOTS = "snapshots"
 TMP = "tmp"
 INBOX = "inbox"
 CONTROL = "control"
@@ -38,6 +40,8 @@ BIN = "bin"
 FOLDERS = (
     EPOCHS,
     PLAN,
+    SEGMENTS,
+    SNAPSHOTS,
     TMP,
     INBOX,
     CONTROL,
@@ -76,6 +80,8 @@ _MESSAGE = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-
 _CONTROL = re.compile(r"([0-9]{8})-([a-z][a-z_-]{0,31})\Z")
 _EVENT = re.compile(rf"(TASK_COMPLETE|TASK_FAILED|TASK_BLOCKED|DEP_READY)_({_TASK_NAME})\.event\Z")
 _SCRATCH = re.compile(rf"([0-9]{{8}}|operator|{_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.")
+_SEGMENT = re.compile(r"([0-9]{12})-([0-9]{12})\.jsonl\Z")
+_SNAPSHOT = re.compile(r"([0-9]{12})\.json\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _UNFIT = re.compile(rb"[^A-Za-z0-9._~%-]")
 
@@ -221,6 +227,28 @@ def scratch_owner(name: str) -> str | None:
 def epoch_name(epoch: int) -> str:
     """File name of a conductor's start in `epochs/`."""
     return f"{epoch:08d}"
+
+
+def segment_name(first: int, last: int) -> str:
+    """File name in `segments/` of the sealed part of the journal that holds the records `first` to `last`."""
+    return f"{first:012d}-{last:012d}.jsonl"
+
+
+def parse_segment_name(name: str) -> tuple[int, int] | None:
+    """Return (first seq, last seq); None where it is no segment's name."""
+    match = _SEGMENT.match(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def snapshot_name(seq: int) -> str:
+    """File name in `snapshots/` of the state after the record `seq`."""
+    return f"{seq:012d}.json"
+
+
+def parse_snapshot_name(name: str) -> int | None:
+    """Return the seq; None where it is no snapshot's name."""
+    match = _SNAPSHOT.match(name)
+    return int(match[1]) if match else None
 
 
 def plan_name(sha: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus import blobs, layout
-from bus.contract import Control, Holder, Incoming, Quarantined, Scan
-from bus.errors import AlreadyFinished, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace
+from bus.contract import Control, Follower, Holder, Incoming, Quarantined, Scan, Snapshot
+from bus.errors import AlreadyFinished, AttemptExists, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace
 from bus.hand import check_foreign, result_message
 from bus.projection import View
 from bus.schema import check_content
@@ -55,6 +56,8 @@ class MemoryBus:
 
     lines: list[bytes] = field(default_factory=list)
     """The journal."""
+    snapshots: list[Snapshot] = field(default_factory=list)
+    """The last two, oldest first."""
     inbox: dict[str, Message] = field(default_factory=dict)
     orders: dict[str, Control] = field(default_factory=dict)
     events: dict[str, bytes] = field(default_factory=dict)
@@ -67,17 +70,19 @@ class MemoryBus:
     """Set to make `commit` raise JournalBlocked."""
     full: bool = False
     """Set to make `create_attempt` raise NoSpace."""
+    snapshot_every: int = 10_000
+    """Records after which `checkpoint_due` says so."""
     epoch: int = 0
     _attempts: dict[AttemptId, _Attempt] = field(default_factory=dict)
     _holder: Holder | None = None
 
-    def host(self) -> MemoryHost:
-        """Take the track. Raises HeldByOther while another host is open."""
+    def host(self, *, follower: Follower | None = None) -> MemoryHost:
+        """Take the track and bring `follower` to the end of the journal. Raises HeldByOther while a host is open."""
         if self._holder is not None:
             raise HeldByOther(f"another conductor holds the track (pid {self._holder.pid})")
         self.epoch += 1
         self._holder = Holder(os.getpid(), "memory", utc(), self.epoch)
-        return MemoryHost(self)
+        return MemoryHost(self, follower)
 
     def reader(self) -> MemoryReader:
         """Look at the bus."""
@@ -116,6 +121,17 @@ class MemoryReader:
             record = decode_record(line)
             if record.seq > since:
                 yield record
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yield the snapshots that are kept, newest first."""
+        return reversed(self._bus.snapshots)
+
+    def follow(self, follower: Follower, *, whole: bool = False) -> None:
+        """Bring a follower to the end of the journal."""
+        kept = () if whole else self.snapshots()
+        since = next((found.seq for found in kept if follower.restore(found, self.load_plan)), 0)
+        for record in self.records(since):
+            follower.take(record, self.load_plan)
 
     def holder(self) -> Holder | None:
         """Return who runs the track now."""
@@ -182,7 +198,7 @@ class MemoryReader:
 class MemoryHost(MemoryReader):
     """`bus.contract.Host` in memory."""
 
-    def __init__(self, bus: MemoryBus) -> None:
+    def __init__(self, bus: MemoryBus, follower: Follower | None = None) -> None:
         super().__init__(bus)
         self.epoch = bus.epoch
         self.notes: list[str] = []
@@ -194,6 +210,8 @@ class MemoryHost(MemoryReader):
             last = record.seq
             self.project([record])
         self._seq = last
+        if follower is not None:
+            self.follow(follower)
 
     def stage(
         self,
@@ -222,6 +240,18 @@ class MemoryHost(MemoryReader):
             raise JournalBlocked("the journal cannot be written")
         self._bus.lines += self._batch
         self._batch.clear()
+
+    def checkpoint_due(self) -> bool:
+        """Tell whether `MemoryBus.snapshot_every` records were added since the last snapshot."""
+        newest = self._bus.snapshots[-1].seq if self._bus.snapshots else 0
+        return len(self._bus.lines) - newest >= self._bus.snapshot_every
+
+    def checkpoint(self, state: JsonObject) -> None:
+        """Keep a snapshot of the state after the last committed record."""
+        if self._bus.lines and not self._bus.blocked:
+            kept = [found for found in self._bus.snapshots if found.seq != self._seq]
+            epoch = decode_record(self._bus.lines[-1]).epoch
+            self._bus.snapshots = [*kept, Snapshot(self._seq, epoch, json.loads(dumps(state)))][-2:]
 
     def project(self, records: Iterable[Record]) -> None:
         """Make `MemoryBus.events` agree with these committed records. Idempotent."""
@@ -272,7 +302,7 @@ class MemoryHost(MemoryReader):
             raise NoSpace("the bus cannot be written")
         layout.parse_attempt(attempt)
         if attempt in self._bus._attempts:
-            raise FileExistsError(attempt)
+            raise AttemptExists(f"the attempt {attempt} was made before")
         watch, live = os.pipe()
         self._bus._attempts[attempt] = _Attempt(watch, dict(files or {}))
         return live

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from bus import layout, presence
+from bus import layout, presence, snapshots
 from bus._fs import FileSystem, Refused
-from bus.contract import Holder
+from bus.contract import Follower, Holder, Snapshot
 from bus.errors import BusCorrupt, BusError, BusFormat
 from bus.folders import Folders, open_folders
 from bus.journal import Tail
@@ -40,6 +40,17 @@ class FileReader:
     def records(self, since: int = 0) -> Iterator[Record]:
         """Yield the journal's records with `seq > since`; a call that goes on from an earlier one reads what is new."""
         return self._tail.records(since)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yield the sound snapshots whose place fits the journal, newest first."""
+        return (kept.snapshot for kept in snapshots.read_all(self.folders) if self._tail.holds(kept.place))
+
+    def follow(self, follower: Follower, *, whole: bool = False) -> None:
+        """Bring a follower to the end of the journal; `records(since)` goes on from there."""
+        kept = () if whole else self.snapshots()
+        since = next((found.seq for found in kept if follower.restore(found, self.load_plan)), 0)
+        for record in self.records(since):
+            follower.take(record, self.load_plan)
 
     def holder(self) -> Holder | None:
         """Return who runs the track now; None where the lock is free."""

@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 
 from bus import control
-from bus.contract import Hand, Host, Reader
+from bus.contract import Follower, Hand, Host, Reader
 from bus.hand import open_hand
 from bus.host import open_host
 from bus.memory import MemoryBus
@@ -19,7 +19,7 @@ from bus.wire import AttemptId
 class Bus(Protocol):
     """What a test needs of a bus."""
 
-    def host(self) -> Host: ...
+    def host(self, *, follower: Follower | None = None) -> Host: ...
     def reader(self) -> Reader: ...
     def hand(self, attempt: AttemptId) -> Hand: ...
     def drop(self, verb: str, *, target: str | None = None, who: str = "me", epoch: int | None = None) -> str: ...
@@ -32,8 +32,8 @@ class FileBus:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def host(self) -> Host:
-        return open_host(self.root, durability="process")
+    def host(self, *, follower: Follower | None = None) -> Host:
+        return open_host(self.root, durability="process", follower=follower)
 
     def reader(self) -> Reader:
         return open_reader(self.root)
@@ -54,8 +54,8 @@ class InMemory:
     def __init__(self) -> None:
         self.inner = MemoryBus()
 
-    def host(self) -> Host:
-        return self.inner.host()
+    def host(self, *, follower: Follower | None = None) -> Host:
+        return self.inner.host(follower=follower)
 
     def reader(self) -> Reader:
         return self.inner.reader()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from bus import layout
-from bus.contract import Host
-from bus.errors import AlreadyFinished, BusError, BusGone, HeldByOther
-from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, Stamp, TaskId, WireError
+from bus.contract import Host, Snapshot
+from bus.errors import AlreadyFinished, AttemptExists, BusError, BusGone, HeldByOther
+from bus.wire import AttemptId, ExitRecord, JsonObject, Message, ProcRecord, Record, Stamp, TaskId, WireError
 
 NOW = Stamp(wall=1_700_000_000.5, mono=12.25, boot="boot")
 ATTEMPT = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")
@@ -308,3 +309,79 @@ def test_projections_follow_from_the_journal_after_a_restart(bus: Any) -> None:
     host.close()
     bus.host()
     assert set(bus.events()) == {"TASK_COMPLETE_2.event", "DEP_READY_1.event", "TASK_FAILED_1.event"}
+
+
+class Texts:
+    """A follower whose state is what the records say, in order."""
+
+    def __init__(self, *, understands: bool = True) -> None:
+        self.texts: list[str] = []
+        self.taken: list[int] = []
+        self._understands = understands
+
+    def restore(self, snapshot: Snapshot, load_plan: Callable[[str], bytes]) -> bool:
+        if self._understands:
+            self.texts = list(snapshot.state["texts"])
+        return self._understands
+
+    def take(self, record: Record, load_plan: Callable[[str], bytes]) -> None:
+        self.texts.append(record.payload["text"])
+        self.taken.append(record.seq)
+
+    def dump(self) -> JsonObject | None:
+        return {"texts": self.texts}
+
+
+def test_requirement_6_a_follower_is_the_same_with_and_without_a_snapshot(bus: Any) -> None:
+    host = bus.host()
+    for text in "abc":
+        put(host, "NOTE", {"text": text})
+    host.checkpoint({"texts": ["a", "b", "c"]})
+    put(host, "NOTE", {"text": "d" * 5000})
+    (kept,) = bus.reader().snapshots()
+    assert (kept.seq, kept.epoch, kept.state) == (3, host.epoch, {"texts": ["a", "b", "c"]})
+    whole, quick, wary = Texts(), Texts(), Texts(understands=False)
+    bus.reader().follow(whole, whole=True)
+    reader = bus.reader()
+    reader.follow(quick)
+    bus.reader().follow(wary)
+    assert whole.texts == quick.texts == wary.texts == ["a", "b", "c", "d" * 5000]
+    assert (whole.taken, quick.taken, wary.taken) == ([1, 2, 3, 4], [4], [1, 2, 3, 4])
+    put(host, "NOTE", {"text": "e"})
+    assert [record.seq for record in reader.records(since=4)] == [5]
+
+
+def test_requirement_6_a_start_brings_its_follower_to_the_end(bus: Any) -> None:
+    host = bus.host()
+    put(host, "NOTE", {"text": "a"})
+    host.checkpoint({"texts": ["a"]})
+    put(host, "NOTE", {"text": "b"})
+    host.close()
+    for understands, taken in ((True, [2]), (False, [1, 2])):
+        follower = Texts(understands=understands)
+        again = bus.host(follower=follower)
+        assert (follower.texts, follower.taken) == (["a", "b"], taken)
+        again.close()
+    assert bus.host().stage("NOTE", {}, NOW).seq == 3
+
+
+def test_the_last_two_snapshots_are_kept(bus: Any) -> None:
+    host = bus.host()
+    host.checkpoint({"of": "nothing"})
+    assert list(bus.reader().snapshots()) == []
+    for text in "abc":
+        put(host, "NOTE", {"text": text})
+        host.checkpoint({"texts": [text]})
+        host.checkpoint({"texts": [text]})
+    assert [(kept.seq, kept.state["texts"]) for kept in bus.reader().snapshots()] == [(3, ["c"]), (2, ["b"])]
+    assert not host.checkpoint_due()
+
+
+def test_an_attempt_is_made_once(bus: Any) -> None:
+    """A journal that lost its end names an attempt again: what its folder holds happened, and is not done again."""
+    host = bus.host()
+    os.close(host.create_attempt(ATTEMPT))
+    bus.hand(ATTEMPT).finish(EXIT)
+    with pytest.raises(AttemptExists, match=str(ATTEMPT)):
+        host.create_attempt(ATTEMPT)
+    assert host.read_exit(ATTEMPT).command == {"code": 0, "signal": None}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bus import control, inbox, layout
-from bus.errors import BusCorrupt, BusError, BusFormat, BusGone, BusUnsafe, HeldByOther
+from bus.errors import AttemptExists, BusCorrupt, BusError, BusFormat, BusGone, BusUnsafe, HeldByOther
 from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.reader import open_reader
@@ -341,8 +341,9 @@ def test_an_attempt_comes_with_its_files(root: Path, host: FileHost) -> None:
     folder = root / layout.attempt_dir(ATTEMPT)
     assert {path.name for path in folder.iterdir()} == {"live", "prompt.md"}
     assert not os.get_inheritable(live)
-    with pytest.raises(OSError, match=r"exist|not empty"):
+    with pytest.raises(AttemptExists):
         host.create_attempt(ATTEMPT)
+    assert list((root / "tmp").iterdir()) == []
 
 
 # --- views -----------------------------------------------------------------------------------------------------------
