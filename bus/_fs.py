@@ -8,7 +8,6 @@ no call waits for a foreign hand (FIFOs and devices are opened without blocking,
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -20,8 +19,20 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_WHY_UNWRITABLE = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the limit on the size of files (ulimit -f) is reached",
+    errno.EROFS: "the file system is read-only",
+}
+
+NO_SPACE = frozenset(_WHY_UNWRITABLE)
 """Errors of a disk that is full or cannot be written now, and may be again."""
+
+_PASSING = NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE}
+
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+"""Errors of `link` on a file system that has none."""
 
 _FOREIGN = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENODEV})
 """Errors of `open` that say what the thing is, and will not pass."""
@@ -29,6 +40,19 @@ _FOREIGN = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR, err
 
 class Refused(Exception):
     """A name holds something that is not what its place asks for; the text says what."""
+
+
+def passes(error: OSError) -> bool:
+    """Tell whether what failed is worth trying again: the disk cannot be written now, or something ran short.
+
+    Nothing may be concluded from such an error but that it is too early to conclude anything.
+    """
+    return error.errno in _PASSING
+
+
+def why(error: OSError) -> str:
+    """Say in words what is in the way."""
+    return _WHY_UNWRITABLE.get(error.errno or 0) or error.strerror or str(error)
 
 
 class FileSystem:
@@ -60,7 +84,7 @@ class FileSystem:
         """`fstat`."""
         return os.fstat(fd)
 
-    def stat(self, name: str, *, at: int | None = None) -> os.stat_result:
+    def stat(self, name: str | bytes, *, at: int | None = None) -> os.stat_result:
         """`fstatat`, not following a link."""
         return os.stat(name, dir_fd=at, follow_symlinks=False)
 
@@ -100,6 +124,10 @@ class FileSystem:
         """`fchmod`."""
         os.fchmod(fd, mode)
 
+    def chmod(self, name: str, mode: int, *, at: int | None = None) -> None:
+        """`fchmodat`. Follows a link, so only for what was just made or looked at."""
+        os.chmod(name, mode, dir_fd=at)
+
     def touch(self, name: str, at: int) -> None:
         """`utimensat` to now."""
         os.utime(name, dir_fd=at, follow_symlinks=False)
@@ -127,10 +155,20 @@ class FileSystem:
         """Open a folder; OSError where it is missing, a link, or no folder."""
         return self.open(name, _DIRECTORY, at=at)
 
+    def create_directory(self, name: str, *, at: int | None = None) -> None:
+        """Make a folder that was not there, open to us and to nobody else, whatever the umask is."""
+        self.mkdir(name, at=at)
+        self.chmod(name, 0o700, at=at)
+
     def make_directory(self, name: str, *, at: int) -> None:
-        """Make a folder unless it is there."""
-        with contextlib.suppress(FileExistsError):
-            self.mkdir(name, at=at)
+        """Make a folder unless something of its name is there."""
+        try:
+            self.create_directory(name, at=at)
+        except FileExistsError:
+            found = self.stat(name, at=at)
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if ours and found.st_mode & 0o700 != 0o700:  # made under a umask that took our own rights, then killed
+                self.chmod(name, 0o700, at=at)
 
     def open_regular(self, name: str | bytes, *, at: int, flags: int = 0) -> tuple[int, os.stat_result]:
         """Open a file and make sure that it is a regular one and our own.
@@ -176,62 +214,134 @@ class FileSystem:
             yield chunk
             offset += len(chunk)
 
+    def write_all(self, fd: int, data: bytes) -> None:
+        """Write the whole of `data` with one call. A short write is an error, and the caller has to undo it.
+
+        A short write does not say why. The rest is written once more only to learn that: what is in the way now says
+        so itself. Raises OSError.
+        """
+        written = self.write(fd, data)
+        if written != len(data):
+            self.write(fd, data[written:])
+            raise OSError(errno.ENOSPC, "short write")
+
     def create(self, name: str, data: bytes, *, at: int, sync: bool = False, mode: int = 0o600) -> None:
         """Make a file that was not there, with all of `data`; a short write is an error. FileExistsError if there."""
         fd = self.open(name, _CREATE, mode, at=at)
         try:
             try:
-                if data and self.write(fd, data) != len(data):
-                    raise OSError(errno.ENOSPC, "short write", name)
+                self.chmod_fd(fd, mode)  # the umask may take rights away, even our own
+                if data:
+                    self.write_all(fd, data)
                 if sync:
                     self.sync(fd)
             finally:
                 self.close(fd)
         except OSError:
-            self.unlink(name, at)
+            self.discard(name, at)
             raise
 
     def append(self, name: str, data: bytes, *, at: int, size: int) -> None:
         """Add `data` to our own file of `size` bytes, whole or not at all."""
         fd = self.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, at=at)
         try:
-            if self.write(fd, data) != len(data):
-                self.truncate(fd, size)
-                raise OSError(errno.ENOSPC, "short write", name)
+            self.write_all(fd, data)
+        except OSError:
+            self.truncate(fd, size)
+            raise
         finally:
             self.close(fd)
 
-    def publish(self, scratch: str, scratch_at: int, name: str, at: int, data: bytes, *, sync: bool = False) -> bool:
+    def publish(
+        self,
+        scratch: str,
+        scratch_at: int,
+        name: str,
+        at: int,
+        data: bytes,
+        *,
+        sync: bool = False,
+        contested: bool = False,
+    ) -> bool:
         """Let a file appear whole under a final name; False where that name is taken. Survives a power cut if `sync`.
 
-        `scratch` is the writer's own name; what an earlier, cut-off call left there is thrown away.
+        `scratch` is the writer's own name; what an earlier, cut-off call left there is thrown away. Where the file
+        system has no hard links the file is renamed into place: as whole, but only a look before tells whether the name
+        is taken. That is enough for a name that nobody else can make; `contested` says that others may.
         """
-        self._scratch(scratch, scratch_at, data, sync=sync)
+        scratch = self._scratch(scratch, scratch_at, data, sync=sync)
         try:
             self.link(scratch, scratch_at, name, at)
         except FileExistsError:
             return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            move = self._guarded if contested else self._move
+            if not move(scratch, scratch_at, name, at):
+                return False
         finally:
-            self.unlink(scratch, scratch_at)
+            self.discard(scratch, scratch_at)
         if sync:
             self.sync(at)
         return True
 
+    def _move(self, scratch: str, scratch_at: int, name: str, at: int) -> bool:
+        """Rename into place unless the name is taken."""
+        try:
+            self.stat(name, at=at)
+        except FileNotFoundError:
+            self.rename(scratch, scratch_at, name, at)
+            return True
+        return False
+
+    def _guarded(self, scratch: str, scratch_at: int, name: str, at: int) -> bool:
+        """Rename into place while a hidden name, made with O_EXCL, keeps all others from doing the same.
+
+        The guard of a writer that died here keeps the name taken for good: its file may or may not have appeared.
+        """
+        guard = f".{name}"
+        try:
+            self.create(guard, b"", at=at)
+        except FileExistsError:
+            return False
+        made = self._move(scratch, scratch_at, name, at)
+        self.unlink(guard, at)
+        return made
+
     def replace(
         self, scratch: str, scratch_at: int, name: str, at: int, data: bytes, *, sync: bool = False, mode: int = 0o600
     ) -> None:
-        """Put a whole file in the place of another, or of none."""
-        self._scratch(scratch, scratch_at, data, sync=sync, mode=mode)
-        self.rename(scratch, scratch_at, name, at)
+        """Put a whole file in the place of another, or of none. OSError (EISDIR) where a folder is in the way."""
+        scratch = self._scratch(scratch, scratch_at, data, sync=sync, mode=mode)
+        try:
+            self.rename(scratch, scratch_at, name, at)
+        except OSError:
+            self.discard(scratch, scratch_at)
+            raise
         if sync:
             self.sync(at)
 
-    def _scratch(self, name: str, at: int, data: bytes, *, sync: bool, mode: int = 0o600) -> None:
+    def _scratch(self, name: str, at: int, data: bytes, *, sync: bool, mode: int = 0o600) -> str:
+        """Make a scratch file and return its name: another one where a foreign folder has the wanted name."""
         try:
             self.create(name, data, at=at, sync=sync, mode=mode)
         except FileExistsError:
-            self.unlink(name, at)
+            try:
+                self.discard(name, at)
+            except OSError:
+                if not self.is_folder(name, at):
+                    raise
+                name = f"{name}.{os.urandom(4).hex()}"
             self.create(name, data, at=at, sync=sync, mode=mode)
+        return name
+
+    def is_folder(self, name: str | bytes, at: int) -> bool:
+        """Tell whether a name holds a folder; not where that cannot be found out."""
+        try:
+            return stat.S_ISDIR(self.stat(name, at=at).st_mode)
+        except OSError:
+            return False
 
     def discard(self, name: str, at: int) -> bool:
         """Remove a file; False where it was not there."""
