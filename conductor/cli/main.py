@@ -38,6 +38,9 @@ VERBS: dict[str, Verb] = {
     "logs": Verb("conductor.cli.logs:logs", "Look", "Show what a task's command printed."),
     "events": Verb("conductor.cli.events:events", "Look", "Show the journal of a track, line by line."),
     "stop": Verb("conductor.cli.stop:stop", "Steer", "End a run: stop its workers, or let them finish."),
+    "doctor": Verb(
+        "conductor.cli.doctor:doctor", "Care", "Check this machine, a file system, a bus; mend a damaged one."
+    ),
     "bus": Verb("conductor.cli.bus:bus", "For workers", "Talk to the conductor from inside a worker."),
 }
 

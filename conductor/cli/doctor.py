@@ -1,0 +1,110 @@
+"""`conductor doctor`: whether this machine, this mount and this bus are as a run needs them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from conductor.cli.escape import one_line
+from conductor.cli.exit_codes import Exit
+from conductor.cli.options import TRACK, bus_dir_option, examples, json_option
+from conductor.cli.output import out, paint, print_json, wants_colour
+from conductor.cli.track import Track, resolve
+from conductor.core.wording import plural
+
+if TYPE_CHECKING:
+    from conductor.cli.examine.finding import Finding
+
+MOST = 20
+"""Details of one finding that are shown to people; `--json` has all."""
+
+STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
+
+
+@click.command(
+    epilog=examples(
+        ("doctor", "this machine"),
+        ("doctor my-track", "its file system and its bus, too"),
+        ("doctor my-track --verify", "compare state, snapshots and events with the journal"),
+    )
+)
+@click.argument("track", required=False, metavar="[TRACK]")
+@click.option("--verify", is_flag=True, help="Also read the whole journal and compare all that follows from it.")
+@json_option("One JSON object.")
+@bus_dir_option
+@click.pass_context
+def doctor(context: click.Context, track: str | None, verify: bool, as_json: bool, bus_dir: str | None) -> int:
+    """Look at this machine and, with TRACK, at its file system and its bus. It only looks."""
+    if track is None:
+        if verify or bus_dir is not None:
+            raise click.UsageError("--verify and --bus-dir are about a track: name it")
+        return show(_machine(), as_json=as_json)
+    context.meta[TRACK] = track
+    place = resolve(track, bus_dir)
+    return show(_track(place, verify=verify), as_json=as_json)
+
+
+def _machine() -> Iterator[Finding]:
+    from conductor.cli.examine.machine import machine
+
+    return machine()
+
+
+def _track(track: Track, *, verify: bool) -> Iterator[Finding]:
+    from conductor.cli.examine.mount import mount
+    from conductor.cli.examine.odd_files import odd_files
+    from conductor.cli.examine.root import Root
+
+    yield from _machine()
+    root = Root(track.bus)
+    about_root = list(root.findings())
+    yield from mount(track.bus)
+    yield from about_root
+    if root.folders is None:
+        return
+    if root.readable:
+        from bus.reader import FileReader
+        from conductor.cli.examine.state import State
+
+        reader = FileReader(root.folders)
+        yield from State(track, reader).findings()
+        if verify:
+            from conductor.cli.examine.deep import deep
+
+            yield from deep(track, reader)
+    yield from odd_files(root.folders)
+
+
+def show(findings: Iterable[Finding], *, as_json: bool) -> int:
+    """Print findings as they come; return the exit code."""
+    colour = wants_colour(sys.stdout)
+    seen = []
+    for found in findings:
+        seen.append(found)
+        if not as_json:
+            out(as_text(found, colour=colour))
+    problems = sum(found.level == "problem" for found in seen)
+    if as_json:
+        print_json({"findings": [found.as_data() for found in seen], "problems": problems})
+    else:
+        out(
+            f"\n{plural(problems, 'problem')}: docs/operations.md explains each by its name"
+            if problems
+            else "\nno problem"
+        )
+    return Exit.BUS if problems else Exit.OK
+
+
+def as_text(found: Finding, *, colour: bool) -> str:
+    """Return `LEVEL  CODE  text`, the details below it, and what to do next."""
+    head = paint(found.level.ljust(7), STYLE[found.level], colour=colour)
+    lines = [f"{head}  {found.code.ljust(20)}  {one_line(found.text)}"]
+    lines += [f"{'':11}{one_line(detail)}" for detail in found.details[:MOST]]
+    if len(found.details) > MOST:
+        lines.append(f"{'':11}… and {len(found.details) - MOST} more (--json has all)")
+    if found.hint:
+        lines.append(f"{'':9}→ {one_line(found.hint)}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""What `conductor doctor` looks at: machine, mount, bus. Each module yields findings and changes nothing."""

@@ -1,0 +1,103 @@
+"""The directory of a bus: whether it is one, ours alone, and of a format that we read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from bus import layout
+from bus._fs import FileSystem
+from bus.errors import BusError
+from bus.folders import Folders, check_parents, check_root
+from bus.reader import check_format
+from conductor.cli.examine.finding import Finding, fine, note, problem
+
+LEGACY = "legacy-"
+
+
+class Root:
+    """Looks at the directory; afterwards `folders` is open where there is a bus to look into."""
+
+    def __init__(self, bus: Path) -> None:
+        self._bus = bus
+        self._fs = FileSystem()
+        self.folders: Folders | None = None
+        self.readable = False
+        """Whether its journal may be read: the format is one that we know."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Look at the directory, its parents, and FORMAT."""
+        try:
+            found = os.stat(self._bus, follow_symlinks=False)
+        except FileNotFoundError:
+            yield fine("bus", f"there is no bus at {self._bus}: `conductor run` makes it")
+            return
+        except OSError as error:
+            yield problem(BusError.code, f"the bus cannot be looked at: {error.strerror}", "make its parents readable")
+            return
+        if not stat.S_ISDIR(found.st_mode):
+            kind = "a link" if stat.S_ISLNK(found.st_mode) else "no directory"
+            hint = "look at what it is; nothing of it was opened. Move it away, or name another place with --bus-dir"
+            yield problem(BusError.code, f"{self._bus} is {kind}", hint)
+            return
+        yield self._safe(found)
+        yield self._parents()
+        yield from self._open()
+
+    def _safe(self, found: os.stat_result) -> Finding:
+        try:
+            check_root(found, str(self._bus))
+        except BusError as error:
+            return as_problem(error)
+        return fine("bus_mode", f"{self._bus} is ours alone (mode {stat.S_IMODE(found.st_mode):04o})")
+
+    def _parents(self) -> Finding:
+        try:
+            check_parents(self._fs, str(self._bus))
+        except BusError as error:
+            return as_problem(error)
+        except OSError as error:
+            return problem(BusError.code, f"a folder above the bus cannot be looked at: {error.strerror}")
+        return fine("bus_parents", "no folder above it can be written by everybody")
+
+    def _open(self) -> Iterator[Finding]:
+        try:
+            folders = Folders(self._fs, str(self._bus), self._fs.open_directory(str(self._bus)))
+            names = self._fs.names(folders.root)
+        except OSError as error:
+            yield problem(BusError.code, f"the bus cannot be opened: {error.strerror}", "run as the user who owns it")
+            return
+        self.folders = folders
+        yield from self._format(folders, names)
+        old = sorted(name for name in names if name.startswith(LEGACY))
+        if old:
+            text = f"what an older program left was moved to {', '.join(old)} and is not read"
+            yield note("bus_legacy", text, "remove it once nobody needs it")
+
+    def _format(self, folders: Folders, names: list[str]) -> Iterator[Finding]:
+        try:
+            format = check_format(folders)
+        except BusError as error:
+            yield as_problem(error)
+            return
+        except OSError as error:
+            yield problem(BusError.code, f"FORMAT cannot be read: {error.strerror}")
+            return
+        if format is not None:
+            self.readable = True
+            yield fine("bus_format", f"format {format.get('major')}.{format.get('minor', 0)}")
+        elif layout.JOURNAL in names or layout.EVENTS in names:
+            yield note("bus_older", "an older program made this bus: `conductor run` moves it to legacy-N/ and begins")
+        elif any(name not in (layout.LOCK, layout.GITIGNORE) for name in names):
+            hint = "name a new or an empty folder with --bus-dir"
+            yield problem(BusError.code, "this folder is no bus and not empty", hint)
+        else:
+            yield fine("bus", "the folder is empty: `conductor run` makes it a bus")
+
+
+def as_problem(error: BusError) -> Finding:
+    """Turn an error of the bus into a finding."""
+    place = f"{error.path}: " if error.path else ""
+    return problem(error.code, f"{place}{error.message}", error.hint)

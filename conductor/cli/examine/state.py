@@ -1,0 +1,194 @@
+"""What a bus holds: who has it, the journal, what waits, what was put aside, what lives and what was left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bus import layout
+from bus._fs import Refused
+from bus.contract import Holder
+from bus.errors import BusError
+from bus.process import look
+from bus.quarantine import SUFFIX
+from bus.reader import FileReader
+from bus.wire import MAX_MESSAGE, AttemptId, WireError, loads_strict
+from conductor.cli.examine.finding import Finding, fine, note, problem
+from conductor.cli.examine.processes import host_name, processes_of
+from conductor.cli.examine.root import as_problem
+from conductor.cli.load import load
+from conductor.cli.track import Track
+from conductor.core.wording import few, plural
+
+
+class State:
+    """Looks into one bus that can be read."""
+
+    def __init__(self, track: Track, reader: FileReader) -> None:
+        self._track = track
+        self._reader = reader
+        self._holder: Holder | None = None
+        self._alive: tuple[AttemptId, ...] = ()
+
+    def findings(self) -> Iterator[Finding]:
+        """Look at everything in it; what cannot be looked at is a finding, too."""
+        looks = (
+            self._held,
+            self._journal,
+            self._snapshots,
+            self._run,
+            self._waiting,
+            self._quarantine,
+            self._scratch,
+            self._processes,
+        )
+        for look_at in looks:
+            try:
+                yield from look_at()
+            except BusError as error:
+                yield as_problem(error)
+            except OSError as error:
+                yield problem(BusError.code, f"the bus cannot be read: {error.strerror or error}")
+
+    # --- who has it -------------------------------------------------------------------------------------------------
+
+    def _held(self) -> Iterator[Finding]:
+        holder = self._holder = self._reader.holder()
+        if holder is None:
+            yield fine("holder", "no conductor holds the track")
+            return
+        text = f"held by pid {holder.pid} on {holder.host} since {holder.started_at}"
+        info = look(holder.pid) if holder.host == host_name() else None
+        if info is not None and info.state in "Tt":
+            hint = f"wake it: kill -CONT {holder.pid}"
+            yield note("holder_suspended", f"{text}; it is suspended, and does nothing meanwhile", hint)
+        elif holder.extra.get("paused"):
+            hint = "free some space, or mount it writable: it goes on by itself"
+            yield note("holder_paused", f"{text}; paused: {holder.extra['paused']}", hint)
+        else:
+            yield fine("holder", text)
+
+    # --- the journal ------------------------------------------------------------------------------------------------
+
+    def _journal(self) -> Iterator[Finding]:
+        sizes = [size for name in self._names(layout.SEGMENTS) if (size := self._size(layout.SEGMENTS, name))]
+        size = self._size("", layout.JOURNAL)
+        if size is None:
+            if self._names(layout.EPOCHS):
+                text = f"there is no {layout.JOURNAL}, although conductors have run"
+                yield problem("bus_corrupt", text, self._repair())
+            else:
+                yield fine("journal", "no journal yet")
+            return
+        sealed = f", and {plural(len(sizes), 'sealed segment')} of {sum(sizes)} bytes" if sizes else ""
+        yield fine("journal", f"the journal has {size} bytes{sealed}")
+
+    def _snapshots(self) -> Iterator[Finding]:
+        present = [name for name in self._names(layout.SNAPSHOTS) if layout.parse_snapshot_name(name) is not None]
+        sound = [snapshot.seq for snapshot in self._reader.snapshots()]
+        if not present:
+            yield fine("snapshots", "no snapshots: a start reads the whole journal")
+        elif not sound:
+            text = f"{plural(len(present), 'snapshot')}, none of them sound: a start reads the whole journal"
+            yield note("snapshots", text, "nothing to do: the next start makes a new one")
+        elif len(sound) < len(present):
+            text = f"a start uses the snapshot of record {sound[0]}; {len(present) - len(sound)} not sound, passed over"
+            yield note("snapshots", text, "nothing to do: a snapshot is only a saving")
+        else:
+            yield fine("snapshots", f"a start uses the snapshot of record {sound[0]} and reads on from there")
+
+    def _repair(self) -> str:
+        return (
+            f"`{self._track.command('doctor', options=['--repair'])}` saves what can be saved, and says what was lost"
+        )
+
+    # --- the run ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> Iterator[Finding]:
+        loaded = load(self._reader)
+        view = loaded.view
+        yield fine(
+            "run", f"run {view.id}: {view.state}, {plural(loaded.last_seq, 'record')}" if view.id else "never run"
+        )
+        under_way = [task.worker for task in view.tasks if task.worker is not None]
+        self._alive = loaded.alive()
+        if self._holder is not None:
+            if under_way:
+                yield fine("attempts", f"{plural(len(under_way), 'attempt')} under way: {few(under_way, 10)}")
+            return
+        go_on = f"go on: `{self._track.command('run')}`"
+        if self._alive:
+            text = f"{plural(len(self._alive), 'worker')} without a conductor: {few(self._alive, 10)}"
+            yield note("workers_alone", text, f"{go_on}, or end them: `{self._track.command('stop')}`")
+        dead = [attempt for attempt in under_way if attempt not in self._alive]
+        if dead:
+            text = f"{plural(len(dead), 'attempt')} without a living worker: {few(dead, 10)}"
+            yield note("attempts_ended_alone", text, f"their results are taken in by the next start; {go_on}")
+
+    def _waiting(self) -> Iterator[Finding]:
+        number = self._reader.not_ingested()
+        if number and self._holder is None:
+            text = f"{plural(number, 'message')} handed in and not recorded yet"
+            yield note("not_ingested", text, f"the next start does it: `{self._track.command('run')}`")
+        else:
+            yield fine("not_ingested", f"{plural(number, 'message')} handed in and not recorded yet")
+
+    def _quarantine(self) -> Iterator[Finding]:
+        names = self._names(layout.QUARANTINE)
+        kept = sorted(name for name in names if not name.endswith(SUFFIX))
+        if not kept:
+            yield fine("quarantine", "nothing was put aside")
+            return
+        details = tuple(f"{name}: {self._why(name)}" for name in kept)
+        hint = (
+            f"look into {self._track.bus / layout.QUARANTINE}/; nothing there is read again, remove what nobody needs"
+        )
+        yield note("quarantine", f"{plural(len(kept), 'thing')} put aside, in quarantine", hint, details=details)
+
+    def _why(self, name: str) -> str:
+        try:
+            at = self._reader.folders.fd(layout.QUARANTINE)
+            found = loads_strict(self._reader.fs.read_file(name + SUFFIX, at=at, cap=MAX_MESSAGE))
+        except (OSError, Refused, WireError):
+            return "no reason is kept"
+        return str(found.get("reason")) if isinstance(found, dict) else "no reason is kept"
+
+    # --- what was left ----------------------------------------------------------------------------------------------
+
+    def _scratch(self) -> Iterator[Finding]:
+        living = {str(attempt) for attempt in self._alive}
+        if self._holder is not None:
+            living.add(layout.epoch_name(self._holder.epoch))
+        left = [name for name in self._names(layout.TMP) if layout.scratch_owner(name) not in living]
+        if not left or self._holder is not None:
+            yield fine("scratch", f"{plural(len(left), 'scratch file')} of nobody who lives")
+            return
+        text = f"{plural(len(left), 'scratch file')} left behind: {few(sorted(left))}"
+        yield note("scratch", text, "the next start removes what is ours")
+
+    def _processes(self) -> Iterator[Finding]:
+        if self._holder is not None:
+            return
+        alive = set(self._alive)
+        strays = [found for found in processes_of(self._track.bus) if found.attempt not in alive]
+        if strays:
+            number = "1 process" if len(strays) == 1 else f"{len(strays)} processes"
+            yield note(
+                "stray_processes",
+                f"{number} of this bus, of no attempt under way",
+                "left running on purpose (`leftovers: keep`), or ended by the next start; end others by their pid",
+                details=tuple(f"pid {one.pid} ({one.name}) of {one.attempt}" for one in strays),
+            )
+        else:
+            yield fine("stray_processes", "no processes of this bus beside its workers")
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return self._reader.fs.names(self._reader.folders.fd(folder))
+        except BusError:
+            return []
+
+    def _size(self, folder: str, name: str) -> int | None:
+        try:
+            return self._reader.fs.stat(name, at=self._reader.folders.fd(folder)).st_size
+        except FileNotFoundError:
+            return None
