@@ -6,17 +6,17 @@ An event is checked against the transition table before anything is touched, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from bus.wire import AttemptId, TaskId
-from conductor.core import graph
+from conductor.core.changes import Moment, cell, ignore, illegal, set_status, tell
 from conductor.core.events import (
     AttemptAdopted,
     AttemptEnded,
     ControlReceived,
     Event,
     LaunchFailed,
+    PlanEdited,
     ProgressReceived,
     ReportReceived,
     ResultReceived,
@@ -33,7 +33,17 @@ from conductor.core.events import (
     WorkerDispatched,
     WorkerGone,
 )
-from conductor.core.state import ALIVE, MAX_STORY, Run, State, Task
+from conductor.core.rounds import (
+    FAIL_FAST,
+    control,
+    plan_edited,
+    run_ended,
+    run_of,
+    run_resumed,
+    run_started,
+    too_many_restarts,
+)
+from conductor.core.state import State, Task
 from conductor.core.task import (
     Backoff,
     Blocked,
@@ -43,24 +53,12 @@ from conductor.core.task import (
     Failed,
     NotLaunched,
     Outcome,
-    Pending,
     Ready,
     Running,
     Skipped,
-    Status,
     Vanished,
 )
-from conductor.core.transitions import (
-    ATTEMPT_STOPPED,
-    DEPENDENCIES_DONE,
-    IGNORED,
-    ILLEGAL,
-    RUN_TABLE,
-    STATUSES,
-    TASK_TABLE,
-    IllegalTransition,
-    Phase,
-)
+from conductor.core.transitions import ATTEMPT_STOPPED, DEPENDENCIES_DONE, IGNORED, IllegalTransition
 
 RETRY_KEY = "retry:"
 """Timers of this prefix end the back-off of the task named behind it."""
@@ -68,127 +66,10 @@ RETRY_KEY = "retry:"
 STOPPED = "stopped"
 """Class of an attempt that was ended because the run was; it costs the task nothing."""
 
-FAIL_FAST = "fail_fast"
-
-
-class Listener(Protocol):
-    """Told of every change of a task's status, after it."""
-
-    def changed(self, task: Task, before: Status) -> None:
-        """`task.status` was `before`."""
-
-
-class NobodyListens:
-    """For a replay."""
-
-    def changed(self, task: Task, before: Status) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When an event was journaled, and who follows its changes."""
-
-    now: float
-    wall: float
-    listener: Listener
-
 
 def apply(state: State, event: Event, moment: Moment) -> None:
     """Change the state by one event of the journal. Raises IllegalTransition, having changed nothing."""
     _APPLY[type(event)](state, event, moment)
-
-
-# --- the round ------------------------------------------------------------------------------------------------------
-
-
-def _next_phase(state: State, name: str) -> Phase | None:
-    cell = RUN_TABLE[state.phase, name]
-    if cell is ILLEGAL:
-        raise IllegalTransition(name, state.phase.value)
-    return cell if isinstance(cell, Phase) else None
-
-
-def _run_started(state: State, event: RunStarted, moment: Moment) -> None:
-    _next_phase(state, event.TYPE)
-    for known in state.order:
-        _cell(known, event.TYPE)
-    before = state.tasks
-    plan = event.plan
-    state.plan, state.graph = plan, graph.build(plan.tasks)
-    state.run = Run(event.run, event.plan_sha, event.project, event.options, moment.wall)
-    planned = {spec.id for spec in plan.tasks}
-    state.retired.update((id, task.number) for id, task in before.items() if id not in planned and task.number)
-    state.tasks = {}
-    for spec in plan.tasks:
-        task = before.get(spec.id)
-        if task is None:
-            task = Task(spec, open=0, number=state.retired.pop(spec.id, 0))
-        else:
-            task.spec = spec
-            _renew(task)
-        state.tasks[spec.id] = task
-    state.order = list(state.tasks.values())
-    for task in state.order:
-        task.open = sum(1 for dependency in state.dependencies(task) if not isinstance(dependency.status, Done))
-        if task.open == 0 and isinstance(task.status, Pending):
-            task.status = Ready()
-    state.tally = dict.fromkeys(STATUSES, 0)
-    for task in state.order:
-        state.tally[type(task.status)] += 1
-    state.running, state.reconciling = {}, {}
-
-
-def _renew(task: Task) -> None:
-    """Begin a round: what is done stays done; what had ended otherwise gets fresh budgets; the rest keeps its own."""
-    if _cell(task, RunStarted.TYPE) is IGNORED:
-        return
-    if not isinstance(task.status, (Pending, Ready)):
-        task.used, task.uncounted = 0, {}
-    task.status = Pending()
-    task.progress = None
-
-
-def _run_resumed(state: State, event: RunResumed, moment: Moment) -> None:
-    run, phase = _current_run(state, event.TYPE)
-    run.phase, run.stopping, run.stopped_by = phase, False, None  # a stop binds the conductor that it was meant for
-    run.options = event.options
-    run.resumed += 1
-    failed = state.tally[Failed] > 0
-    run.gave_up = FAIL_FAST if event.options.fail_fast and failed else None
-    state.reconciling = {id: None for id in state.running if isinstance(state.tasks[id].status, Running)}
-
-
-def _current_run(state: State, name: str) -> tuple[Run, Phase]:
-    phase = _next_phase(state, name)
-    assert state.run is not None
-    assert phase is not None
-    return state.run, phase
-
-
-def _control(state: State, event: ControlReceived, moment: Moment) -> None:
-    if event.verb not in ("drain", "stop") or state.run is None:
-        _ignore(state, event.TYPE)
-        return
-    phase = _next_phase(state, event.verb.upper())
-    if phase is None:
-        _ignore(state, event.TYPE)
-        return
-    state.run.phase = phase
-    state.run.stopping = state.run.stopping or event.verb == "stop"
-    state.run.stopped_by = event.who
-
-
-def _run_ended(state: State, event: RunEnded, moment: Moment) -> None:
-    run, phase = _current_run(state, event.TYPE)
-    busy = [task for task in state.order if TASK_TABLE[type(task.status), event.TYPE] is ILLEGAL]
-    if busy:
-        raise _illegal(busy[0], event.TYPE)
-    run.phase, run.end, run.reason, run.ended_at = phase, event.state, event.reason, moment.wall
-    if state.tally[Backoff]:
-        for task in state.order:
-            if isinstance(task.status, Backoff):
-                _set(state, task, Ready(), moment)
 
 
 # --- attempts -------------------------------------------------------------------------------------------------------
@@ -197,24 +78,24 @@ def _run_ended(state: State, event: RunEnded, moment: Moment) -> None:
 def _dispatched(state: State, event: WorkerDispatched, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
     if event.number <= task.number:
-        raise _illegal(task, f"{event.TYPE} with number {event.number}")
+        raise illegal(task, f"{event.TYPE} with number {event.number}")
     task.attempt, task.number = event.attempt, event.number
     task.report = task.progress = task.usage = task.commit = task.ended_at = None
     task.started_at = moment.wall
-    _set(state, task, Running(event.attempt, event.number), moment)
-    _tell(task, event.TYPE, event.attempt)
+    set_status(state, task, Running(event.attempt, event.number), moment)
+    tell(task, event.TYPE, f"~{task.number}")
 
 
 def _adopted(state: State, event: AttemptAdopted, moment: Moment) -> None:
     if task := _current(state, event.TYPE, event.task, event.attempt):
         state.reconciling.pop(task.id, None)
-        _tell(task, event.TYPE, event.attempt)
+        tell(task, event.TYPE, f"~{task.number}")
 
 
 def _reported(state: State, event: ReportReceived, moment: Moment) -> None:
     if task := _current(state, event.TYPE, event.task, event.attempt):
         task.report = event.report
-        _tell(task, event.TYPE, event.attempt)
+        tell(task, event.TYPE, f"~{task.number}")
 
 
 def _progressed(state: State, event: ProgressReceived, moment: Moment) -> None:
@@ -227,7 +108,7 @@ def _result(state: State, event: ResultReceived, moment: Moment) -> None:
 
 
 def _gone(state: State, event: WorkerGone, moment: Moment) -> None:
-    _exited(state, event, Vanished(event.started, event.detail), moment)
+    _exited(state, event, Vanished(event.started, event.detail, event.reboot), moment)
 
 
 def _not_launched(state: State, event: LaunchFailed, moment: Moment) -> None:
@@ -242,14 +123,14 @@ def _exited(state: State, event: ResultReceived | WorkerGone | LaunchFailed, out
     if isinstance(event, ResultReceived):
         task.report = event.exit.report or task.report
         task.usage = event.exit.usage
-    _set(state, task, Exited(event.attempt, task.number, task.status.stopping, outcome), moment)
-    _tell(task, event.TYPE, event.attempt)
+    set_status(state, task, Exited(event.attempt, task.number, task.status.stopping, outcome), moment)
+    tell(task, event.TYPE, f"~{task.number}")
 
 
 def _stop_decided(state: State, event: StopDecided, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task, event.attempt)
-    _set(state, task, Running(event.attempt, task.number, event.reason), moment)
-    _tell(task, event.TYPE, event.attempt, event.reason)
+    set_status(state, task, Running(event.attempt, task.number, event.reason), moment)
+    tell(task, event.TYPE, f"~{task.number}", event.reason)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
@@ -257,31 +138,37 @@ def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
     task = _decided(state, ATTEMPT_STOPPED if stopped else event.TYPE, event.task, event.attempt)
     task.last, task.ended_at = event, moment.wall
     task.started += event.started
-    if event.error_class is not None and not stopped:
+    if event.error_class is None:
+        run_of(state).restarts.clear()
+    elif not stopped:
         if event.counted:
             task.used += 1
         else:
             kind = event.error_class if event.started else "never_started"
             task.uncounted = {**task.uncounted, kind: task.uncounted.get(kind, 0) + 1}
     ended = Ended(event.attempt, event.number, event.error_class, event.message, event.counted)
-    _set(state, task, Ready() if stopped else ended, moment)
-    _tell(task, event.TYPE, event.attempt, event.error_class or "success")
+    set_status(state, task, Ready() if stopped else ended, moment)
+    tell(task, event.TYPE, f"~{task.number}", event.error_class or "success")
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
-    _set(state, task, Backoff(event.delay, moment.now), moment)
-    _tell(task, event.TYPE, event.number)
+    run = run_of(state)
+    if run.options.restart_intensity is not None:
+        run.restarts.append(moment.now)
+    run.gave_up = run.gave_up or too_many_restarts(run, moment)
+    set_status(state, task, Backoff(event.delay, moment.now), moment)
+    tell(task, event.TYPE, f"~{event.number}")
 
 
 def _timer_fired(state: State, event: TimerFired, moment: Moment) -> None:
     id = TaskId(event.key.removeprefix(RETRY_KEY))
     task = state.tasks.get(id) if event.key.startswith(RETRY_KEY) else None
-    if task is None or _cell(task, event.TYPE) is IGNORED:
-        _ignore(state, event.TYPE)
+    if task is None or cell(task, event.TYPE) is IGNORED:
+        ignore(state, event.TYPE)
         return
-    _set(state, task, Ready(), moment)
-    _tell(task, event.TYPE)
+    set_status(state, task, Ready(), moment)
+    tell(task, event.TYPE)
 
 
 # --- ends of tasks --------------------------------------------------------------------------------------------------
@@ -290,54 +177,44 @@ def _timer_fired(state: State, event: TimerFired, moment: Moment) -> None:
 def _completed(state: State, event: TaskCompleted, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
     task.commit, task.ended_at = event.commit_sha, moment.wall
-    _set(state, task, Done(event.attempt), moment)
-    _tell(task, event.TYPE)
+    set_status(state, task, Done(event.attempt), moment)
+    tell(task, event.TYPE)
     for dependant in state.dependants(task):
         dependant.open -= 1
-        if dependant.open == 0 and _cell(dependant, DEPENDENCIES_DONE) is Ready:
-            _set(state, dependant, Ready(), moment)
+        if dependant.open == 0 and cell(dependant, DEPENDENCIES_DONE) is Ready:
+            set_status(state, dependant, Ready(), moment)
 
 
 def _failed(state: State, event: TaskFailed, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
-    if state.run and state.run.options.fail_fast:
-        state.run.gave_up = FAIL_FAST
+    run = run_of(state)
+    if run.options.fail_fast:
+        run.gave_up = run.gave_up or FAIL_FAST
     task.ended_at = moment.wall
-    _set(state, task, Failed(event.error_class, event.error), moment)
-    _tell(task, event.TYPE, event.error_class)
+    set_status(state, task, Failed(event.error_class, event.error), moment)
+    tell(task, event.TYPE, event.error_class)
 
 
 def _blocked(state: State, event: TaskBlocked, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
-    _set(state, task, Blocked(event.blocked_by), moment)
-    _tell(task, event.TYPE, *event.blocked_by[:3])
+    set_status(state, task, Blocked(event.blocked_by), moment)
+    tell(task, event.TYPE, *event.blocked_by[:3])
 
 
 def _skipped(state: State, event: TaskSkipped, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
-    _set(state, task, Skipped(event.reason), moment)
-    _tell(task, event.TYPE, event.reason)
+    set_status(state, task, Skipped(event.reason), moment)
+    tell(task, event.TYPE, event.reason)
 
 
-# --- shared ---------------------------------------------------------------------------------------------------------
-
-
-def _cell(task: Task, name: str) -> Any:
-    cell = TASK_TABLE[type(task.status), name]
-    if cell is ILLEGAL:
-        raise _illegal(task, name)
-    return cell
-
-
-def _illegal(task: Task, name: str) -> IllegalTransition:
-    return IllegalTransition(name, type(task.status).__name__.lower(), task=task.id, story=task.story)
+# --- shared -----------------------------------------------------------------------------------------------------------
 
 
 def _current(state: State, name: str, id: TaskId, attempt: AttemptId) -> Task | None:
     """Return the task of a fact about its newest attempt; None, counted, where the fact is late or means nothing."""
     task = state.tasks.get(id)
-    if task is None or task.attempt != attempt or _cell(task, name) is IGNORED:
-        _ignore(state, name)
+    if task is None or task.attempt != attempt or cell(task, name) is IGNORED:
+        ignore(state, name)
         return None
     return task
 
@@ -348,37 +225,17 @@ def _decided(state: State, name: str, id: TaskId, attempt: AttemptId | None = No
     if task is None:
         raise IllegalTransition(name, "a plan without it", task=id)
     if attempt is not None and task.attempt != attempt:
-        raise _illegal(task, f"{name} of attempt {attempt}")
-    _cell(task, name)
+        raise illegal(task, f"{name} of attempt {attempt}")
+    cell(task, name)
     return task
 
 
-def _ignore(state: State, name: str) -> None:
-    state.ignored[name] = state.ignored.get(name, 0) + 1
-
-
-def _set(state: State, task: Task, status: Status, moment: Moment) -> None:
-    before = task.status
-    task.status = status
-    state.tally[type(before)] -= 1
-    state.tally[type(status)] += 1
-    if isinstance(status, ALIVE):
-        state.running.setdefault(task.id)
-    elif isinstance(before, ALIVE):
-        del state.running[task.id]
-    moment.listener.changed(task, before)
-
-
-def _tell(task: Task, name: str, *words: object) -> None:
-    text = " ".join((name, *map(str, words)))
-    task.story = (*task.story[-MAX_STORY + 1 :], text)
-
-
 _APPLY: dict[type[Event], Callable[[State, Any, Moment], None]] = {
-    RunStarted: _run_started,
-    RunResumed: _run_resumed,
-    ControlReceived: _control,
-    RunEnded: _run_ended,
+    RunStarted: run_started,
+    RunResumed: run_resumed,
+    ControlReceived: control,
+    PlanEdited: plan_edited,
+    RunEnded: run_ended,
     WorkerDispatched: _dispatched,
     AttemptAdopted: _adopted,
     ReportReceived: _reported,

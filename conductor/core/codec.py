@@ -13,6 +13,7 @@ from conductor.core.events import (
     ControlReceived,
     Event,
     LaunchFailed,
+    PlanEdited,
     ProgressReceived,
     ReportReceived,
     ResultReceived,
@@ -47,6 +48,7 @@ EVENTS: Mapping[str, type[Event]] = {
         AttemptAdopted,
         TimerFired,
         ControlReceived,
+        PlanEdited,
         WorkerDispatched,
         StopDecided,
         AttemptEnded,
@@ -72,7 +74,7 @@ _REQUIRED = {
     for event in EVENTS.values()
 }
 _OPTIONS = RunOptions.__dataclass_fields__
-_TUPLES = frozenset({"files_modified", "unblocks", "blocked_by", "command", "only", "ticked_done"})
+_TUPLES = frozenset({"files_modified", "unblocks", "blocked_by", "command", "only", "ticked_done", "tasks", "changes"})
 """Fields that are tuples here and arrays in JSON."""
 
 

@@ -23,6 +23,7 @@ from conductor.core.events import (
     TaskSkipped,
     WorkerDispatched,
 )
+from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.state import Run, State, Task
 from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Pending, Ready, Skipped
 from conductor.core.transitions import Phase
@@ -145,7 +146,8 @@ def _end(state: State, agenda: Agenda, run: Run) -> Decision | None:
     done = state.tally[Done] + sum(
         1 for task in state.order if isinstance(task.status, Skipped) and task.status.reason == NOT_NAMED
     )
-    return RunEnded("done" if done == len(state.order) else "failed", run.gave_up, _last_counts(state))
+    end = "done" if done == len(state.order) else "escalated" if run.gave_up == RESTART_INTENSITY else "failed"
+    return RunEnded(end, run.gave_up, _last_counts(state))
 
 
 def _last_counts(state: State) -> dict[str, int]:

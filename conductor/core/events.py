@@ -29,6 +29,8 @@ class RunStarted:
     options: RunOptions
     plan: Plan = field(compare=False, repr=False)
     """Not in the payload: the codec finds it by `plan_sha`."""
+    source_sha: str | None = None
+    """SHA-256 of the file that the plan was read from, so that an edit is seen without reading it as a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class WorkerGone:
     attempt: AttemptId
     started: bool
     detail: str
+    reboot: bool = False
+    """Whether the machine was restarted since the attempt began: its end is nobody's fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,8 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class ControlReceived:
-    """An operator's verb, or a signal: `drain` (Ctrl-C once, `stop --drain`) and `stop` (Ctrl-C twice, TERM, `stop`).
+    """An operator's verb, or a signal: `drain` (Ctrl-C once, `stop --drain`), `stop` (Ctrl-C twice, TERM, `stop`), and
+    `reset`, which is recorded only while no round is under way.
 
     Verbs that the machine does not know are ignored by name (they are journaled and shown).
     """
@@ -126,6 +131,19 @@ class ControlReceived:
     """`signal:INT`, `signal:TERM`, or `operator:<user>`."""
     target: str | None = None
     text: str | None = None
+    tasks: tuple[TaskId, ...] = ()
+    """Of `reset` with a target: the tasks that go back to pending, that is the target and all that depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEdited:
+    """The file that the plan was read from is another one now. It changes nothing in this round."""
+
+    TYPE: ClassVar[str] = "PLAN_EDITED"
+    source: str
+    sha256: str
+    changes: tuple[str, ...] = ()
+    """What is different, in words; empty where the file is too large to be read on the way."""
 
 
 # --- decisions ------------------------------------------------------------------------------------------------------
@@ -252,6 +270,7 @@ Fact = (
     | AttemptAdopted
     | TimerFired
     | ControlReceived
+    | PlanEdited
 )
 Decision = (
     WorkerDispatched

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from conductor.core import invariants
 from conductor.core.agenda import Agenda
-from conductor.core.apply import RETRY_KEY, Moment, NobodyListens, apply
+from conductor.core.apply import RETRY_KEY, apply
+from conductor.core.changes import Moment, NobodyListens
 from conductor.core.decide import next_decision
 from conductor.core.events import (
     AttemptAdopted,
@@ -29,7 +30,6 @@ from conductor.core.instructions import (
     StartTimer,
     TerminateWorker,
 )
-from conductor.core.policy import remaining
 from conductor.core.state import State, Task, digest
 from conductor.core.task import Backoff, Running, RunOptions
 from conductor.core.transitions import Phase
@@ -40,7 +40,7 @@ _NOBODY = NobodyListens()
 class Machine:
     """Decides everything about a run.
 
-    `now` is journal time (`Record.t.mono`), `wall` the wall clock of the same stamp. A decision is journaled with the
+    `now` is journal time (`JournalTime`), `wall` the wall clock of the same stamp. A decision is journaled with the
     stamp of the fact that caused it: a replay then sees the same times.
     """
 
@@ -69,7 +69,7 @@ class Machine:
 
         Raises IllegalTransition where the fact is impossible; then nothing has changed.
         """
-        if self._agenda is None or isinstance(fact, (RunStarted, RunResumed)):
+        if self._agenda is None or isinstance(fact, (RunStarted, RunResumed)) or _starts_over(fact):
             apply(self.state, fact, Moment(now, wall, _NOBODY))
             self._agenda = Agenda(self.state, self.state.run.options if self.state.run else RunOptions())
         else:
@@ -106,6 +106,10 @@ class Machine:
         return [CancelTimer(RETRY_KEY + task.id)] if isinstance(task.status, Backoff) else []
 
 
+def _starts_over(fact: Fact) -> bool:
+    return isinstance(fact, ControlReceived) and fact.verb == "reset"
+
+
 def _in_backoff(state: State) -> list[Task]:
     return [task for task in state.order if isinstance(task.status, Backoff)]
 
@@ -114,7 +118,7 @@ def _rearmed(task: Task, now: float) -> StartTimer:
     """Return the timer of a back-off with what is left of it."""
     status = task.status
     assert isinstance(status, Backoff)
-    return StartTimer(RETRY_KEY + task.id, remaining(status, now))
+    return StartTimer(RETRY_KEY + task.id, max(0.0, status.since + status.delay - now))
 
 
 def _terminate(tasks: list[Task]) -> list[Instruction]:

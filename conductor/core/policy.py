@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bus.wire import ExitRecord, JsonObject, TaskId
-from conductor.core.task import Backoff, Ended, NotLaunched, Outcome, RunOptions, TaskSpec, Vanished
+from conductor.core.task import Ended, NotLaunched, Outcome, RunOptions, TaskSpec, Vanished
 from conductor.core.wording import exact, left_behind
 
 UNCOUNTED_CEILING = 5
@@ -56,6 +56,9 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
     match outcome:
         case NotLaunched(error):
             verdict = Verdict("spawn", _text("could not be launched", error), started=False, counted=False)
+        case Vanished(reboot=True):
+            text = _text("the machine was restarted meanwhile", outcome.detail)
+            verdict = Verdict("reboot", text, outcome.started, counted=False)
         case Vanished():
             started = outcome.started
             text = _text("lost" if started else "never started", outcome.detail)
@@ -221,12 +224,6 @@ def delay(options: RunOptions, run: str, task: TaskId, number: int, failures: in
     limit = options.retry_delay * 2.0 ** min(failures - 1, 64)
     share = int(_draw("delay", options.seed, run, task, number)[:13], 16) / 16**13
     return round(min(limit, options.retry_delay_max) * share, 3)
-
-
-def remaining(backoff: Backoff, now: float) -> float:
-    """Return the seconds left of a back-off; all of them where the clock began anew since (a reboot)."""
-    passed = now - backoff.since
-    return max(0.0, backoff.delay - passed) if passed >= 0 else backoff.delay
 
 
 def nonce(options: RunOptions, run: str, task: TaskId, number: int) -> str:

@@ -86,7 +86,13 @@ class Run:
     stopped_by: str | None = None
     """Who asked for the end: `signal:TERM`, `operator:<user>`."""
     gave_up: str | None = None
-    """Why nothing new starts although nobody asked for an end: `fail_fast`."""
+    """Why nothing new starts although nobody asked for an end: `fail_fast`, `restart_intensity`."""
+    restarts: list[float] = field(default_factory=list)
+    """Journal times at which retries were scheduled: since the last success, within the window, oldest first."""
+    source_sha: str | None = None
+    """SHA-256 of the file that the plan was read from, as it was last seen; None where that was not noted."""
+    edited: tuple[str, ...] = ()
+    """What is different in that file since the round began, in words."""
     end: str | None = None
     """done | failed | stopped | escalated, once ended."""
     reason: str | None = None
@@ -119,6 +125,12 @@ class State:
     def phase(self) -> Phase:
         """Where the run stands."""
         return self.run.phase if self.run else Phase.NEVER
+
+    def recount(self) -> None:
+        """Make `tally` agree with the tasks."""
+        self.tally = dict.fromkeys(STATUSES, 0)
+        for task in self.order:
+            self.tally[type(task.status)] += 1
 
     def reconciling_attempts(self) -> list[tuple[TaskId, AttemptId]]:
         """Return the attempts that a new conductor must find first: adopted, with a result, gone, or never launched."""

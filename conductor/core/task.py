@@ -150,6 +150,11 @@ class RunOptions:
     ticked_done: tuple[TaskId, ...] = ()
     """Tasks that `--skip-ticked` takes as done."""
     fail_fast: bool = False
+    restart_intensity: int | None = 20
+    """Failed attempts with a retry left that may come within `restart_window` without a success in between; with one
+    more the run gives up. None is no limit."""
+    restart_window: float = 300.0
+    """Seconds of journal time."""
     durability: str = "power"
     seed: int = 0
     """Nonces and jitter are drawn from it, so that a replay draws the same."""
@@ -165,6 +170,8 @@ class Vanished:
     started: bool
     """Whether the command was exec'ed, as far as is known."""
     detail: str
+    reboot: bool = False
+    """Whether the machine was restarted since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ class Backoff:
 
     delay: float
     since: float
-    """Journal time (`Stamp.mono`) at which the delay began."""
+    """Journal time (`JournalTime`) at which the delay began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,12 @@ DEPENDENCIES_DONE: Final = "DEPENDENCIES_DONE"
 ATTEMPT_STOPPED: Final = "ATTEMPT_STOPPED"
 """An ATTEMPT_ENDED of class `stopped`: the task goes back, as if the attempt had not been made."""
 
+RESET: Final = "RESET"
+"""A CONTROL `reset` that names tasks, for each of them."""
+
+RESET_ALL: Final = "RESET_ALL"
+"""A CONTROL `reset` that names none: the run is forgotten."""
+
 _ = IGNORED
 X = ILLEGAL
 
@@ -85,6 +91,7 @@ _ROWS: Final[Mapping[str, tuple[Cell, ...]]] = {
     "TASK_BLOCKED":     (Blocked, X,       X,       X,       X,      X,       X,    X,       X,       X,       X),
     "TASK_SKIPPED":     (Skipped, Skipped, Skipped, X,       X,      Skipped, X,    X,       X,       X,       X),
     "RUN_ENDED":        (_,       _,       Ready,   X,       X,      X,       _,    _,       _,       _,       _),
+    RESET:              (Pending, Pending, X,       X,       X,      X,    Pending, Pending, Pending, Pending, Pending),
 }
 # fmt: on
 
@@ -111,12 +118,14 @@ _RUN_ROWS: Final[Mapping[str, tuple[Phase | Verdict, ...]]] = {
     "RUN_ENDED": (X, Phase.ENDED, Phase.ENDED, X),
     "DRAIN": (_, Phase.DRAINING, Phase.DRAINING, _),
     "STOP": (_, Phase.DRAINING, Phase.DRAINING, _),
+    RESET: (_, _, _, Phase.ENDED),
+    RESET_ALL: (_, _, _, Phase.NEVER),
 }
 RUN_EVENTS: Final = tuple(_RUN_ROWS)
 RUN_TABLE: Final[Mapping[tuple[Phase, str], Phase | Verdict]] = {
     (phase, event): cell for event, row in _RUN_ROWS.items() for phase, cell in zip(Phase, row, strict=True)
 }
-"""(phase, event) → what follows; DRAIN and STOP are the verbs of CONTROL."""
+"""(phase, event) → what follows; DRAIN, STOP and RESET are the verbs of CONTROL."""
 
 
 class IllegalTransition(Exception):

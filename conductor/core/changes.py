@@ -1,0 +1,71 @@
+"""What every change of the state is made of: the cell of the table, the status set and told, the listener informed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from conductor.core.state import ALIVE, MAX_STORY, State, Task
+from conductor.core.task import Status
+from conductor.core.transitions import ILLEGAL, TASK_TABLE, IllegalTransition
+
+
+class Listener(Protocol):
+    """Told of every change of a task's status, after it."""
+
+    def changed(self, task: Task, before: Status) -> None:
+        """`task.status` was `before`."""
+
+
+class NobodyListens:
+    """For a replay."""
+
+    def changed(self, task: Task, before: Status) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When an event was journaled, and who follows its changes."""
+
+    now: float
+    wall: float
+    listener: Listener
+
+
+def cell(task: Task, name: str) -> Any:
+    """Return what an event means for a task. Raises IllegalTransition where it is impossible."""
+    found = TASK_TABLE[type(task.status), name]
+    if found is ILLEGAL:
+        raise illegal(task, name)
+    return found
+
+
+def illegal(task: Task, name: str) -> IllegalTransition:
+    """Return the error of an impossible event, with the task's story."""
+    return IllegalTransition(name, type(task.status).__name__.lower(), task=task.id, story=task.story)
+
+
+def ignore(state: State, name: str) -> None:
+    """Count an event that means nothing now."""
+    state.ignored[name] = state.ignored.get(name, 0) + 1
+
+
+def set_status(state: State, task: Task, status: Status, moment: Moment) -> None:
+    """Give a task another status, and keep what follows from it."""
+    before = task.status
+    task.status = status
+    state.tally[type(before)] -= 1
+    state.tally[type(status)] += 1
+    if isinstance(status, ALIVE):
+        state.running.setdefault(task.id)
+    elif isinstance(before, ALIVE):
+        del state.running[task.id]
+    moment.listener.changed(task, before)
+
+
+def tell(task: Task, name: str, *words: object) -> None:
+    """Add an event to a task's story. Texts are shared: those of a hundred thousand tasks are nearly the same."""
+    text = sys.intern(" ".join((name, *map(str, words))))
+    task.story = (*task.story[-MAX_STORY + 1 :], text)

@@ -1,0 +1,87 @@
+"""A run whose attempts fail faster than it may be gives up before its tasks do."""
+
+from __future__ import annotations
+
+from conductor.core.events import RunResumed, TimerFired
+from conductor.core.task import RunOptions
+from conductor.testing import Play
+
+
+def failing(play: Play, *tasks: str, limit: int | None = 3, window: float = 100.0, **options: int) -> Play:
+    return play.start(*tasks, retries=50, restart_intensity=limit, restart_window=window, **options)
+
+
+def test_one_failure_more_than_the_limit_gives_up(play: Play) -> None:
+    failing(play, "a", "b < a")
+    for _ in range(3):
+        play.result("a", "fails")
+        assert play.view.gave_up is None
+        play.fact(TimerFired("retry:a"))
+    play.result("a", "fails")
+    assert (play.view.state, play.view.reason) == ("escalated", "restart_intensity")
+    assert {play.seen(id).reason for id in ("a", "b")} == {"restart_intensity"}
+
+
+def test_running_attempts_end_and_nothing_new_starts(play: Play) -> None:
+    failing(play, "a", "b", "c", "d < c", limit=1)
+    play.result("a", "fails").result("b", "fails")
+    assert play.view.gave_up == "restart_intensity"
+    assert play.running == ["c"]
+    play.fact(TimerFired("retry:a"))
+    assert play.launched == []
+    play.result("c")
+    assert (play.view.state, play.view.reason) == ("escalated", "restart_intensity")
+    assert play.statuses == {"a": "skipped", "b": "skipped", "c": "done", "d": "skipped"}
+
+
+def test_a_success_in_between_begins_the_count_again(play: Play) -> None:
+    failing(play, "a", "b", "c", limit=1)
+    play.result("a", "fails").result("b").result("c", "fails")
+    assert play.view.gave_up is None
+    play.fact(TimerFired("retry:a")).fact(TimerFired("retry:c")).result("a").result("c")
+
+
+def test_failures_outside_the_window_do_not_count(play: Play) -> None:
+    failing(play, "a", limit=1, window=50.0)
+    for _ in range(5):
+        play.result("a", "fails").timer("a")
+    assert play.view.gave_up is None
+    play.result("a")
+
+
+def test_a_last_attempt_does_not_count(play: Play) -> None:
+    """Only those with a retry left do: the others end their task, which is no loop."""
+    play.start(*"abcdef", retries=0, restart_intensity=1)
+    for id in "abcdef":
+        if id in play.running:
+            play.result(id, "fails")
+    assert (play.view.state, play.view.reason) == ("failed", None)
+
+
+def test_no_limit(play: Play) -> None:
+    failing(play, "a", limit=None)
+    for _ in range(30):
+        play.result("a", "fails").fact(TimerFired("retry:a"))
+    assert play.view.gave_up is None
+    assert play.machine.state.run is not None
+    assert play.machine.state.run.restarts == []
+    play.result("a")
+
+
+def test_a_resumed_run_goes_by_its_new_options(play: Play) -> None:
+    failing(play, "a", "b", limit=1, max_workers=2)
+    play.result("a", "fails").fact(TimerFired("retry:a")).result("a", "fails")
+    assert play.view.gave_up == "restart_intensity"
+    options = RunOptions(retries=50, restart_intensity=None)
+    play.fact(RunResumed(f"{1:016x}", options, 0))
+    assert play.view.gave_up is None
+    play.gone("b").fact(TimerFired("retry:a")).fact(TimerFired("retry:b")).result("a").result("b")
+    assert play.view.state == "done"
+
+
+def test_fail_fast_stays_the_reason_where_it_came_first(play: Play) -> None:
+    play.start("a", "b", "c", fail_fast=True, retries=1, restart_intensity=0)
+    play.result("a", "missing").result("b", "fails")
+    assert play.view.gave_up == "fail_fast"
+    play.result("c")
+    assert (play.view.state, play.view.reason) == ("failed", "fail_fast")
