@@ -28,7 +28,7 @@ STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
     epilog=examples(
         ("doctor", "this machine"),
         ("doctor my-track", "its file system and its bus, too"),
-        ("doctor my-track --verify", "compare state, snapshots and events with the journal"),
+        ("doctor my-track --verify", "compare all with the journal"),
     )
 )
 @click.argument("track", required=False, metavar="[TRACK]")

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TextIO
 
 from bus.wire import dumps
@@ -64,8 +65,10 @@ def out(text: str = "") -> None:
 
 
 def err(text: str) -> None:
-    """Print a line on stderr."""
-    sys.stderr.write(text + "\n")
+    """Print a line on stderr. Where that is gone (a closed terminal), nobody can be told, and nothing ends of it."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def print_json(value: Any, *, pretty: bool = True) -> None:

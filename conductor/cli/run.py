@@ -13,6 +13,7 @@ from conductor.cli.guard import refuse_from_worker
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err
 from conductor.cli.screen import RunScreen, choose
+from conductor.cli.terminal import orderly
 from conductor.cli.track import Track, resolve, taking
 from conductor.config import Flags
 from conductor.core.view import RunView, run_view
@@ -94,7 +95,7 @@ def run(
 
         return show(request, as_json=as_json)
     try:
-        with taking(place), Session(request) as session:
+        with orderly(), taking(place), Session(request) as session:
             return _run(session, place, as_json=as_json, quiet=quiet, watch=not no_watch)
     except LeaveAtOnce as leave:
         err(f"left at once; the workers live on, and `{place.command('run')}` goes on with them")

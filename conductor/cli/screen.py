@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TextIO
+from contextlib import suppress
+from typing import Protocol, TextIO, TypeVar
 
 from bus.contract import Reader
 from bus.wire import Record, TaskId
 from conductor.cli.output import is_terminal
 from conductor.cli.track import Track
 from conductor.core.view import RunView
+
+T = TypeVar("T")
 
 
 class RunScreen(Protocol):
@@ -50,10 +53,66 @@ def choose(*, json: bool, quiet: bool, stdout: TextIO, track: Track, reader: Rea
         from conductor.cli.screen_json import JsonScreen
 
         return JsonScreen(stdout, reader)
-    if not quiet and is_terminal(stdout):
-        from conductor.cli.screen_live import LiveScreen
-
-        return LiveScreen(stdout, track, reader)
     from conductor.cli.screen_plain import PlainScreen
 
-    return PlainScreen(stdout, track, reader, quiet=quiet)
+    plain = PlainScreen(stdout, track, reader, quiet=quiet)
+    if quiet or not is_terminal(stdout):
+        return plain
+    from conductor.cli.screen_live import LiveScreen
+
+    return Fallback(LiveScreen(stdout, track, reader), plain)
+
+
+class Fallback:
+    """A screen that draws, and a plain one for when that fails: a picture must never end a run."""
+
+    def __init__(self, first: RunScreen, then: RunScreen) -> None:
+        self._shown = self._first = first
+        self._then = then
+        self._begun = 0.0
+        self._look: Callable[[], RunView] | None = None
+
+    def __enter__(self) -> Fallback:
+        self._first.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._try(lambda screen: screen.__exit__(*error))
+
+    def start(self, view: RunView, now: float) -> None:
+        """Show how the run begins."""
+        self._begun, self._look = now, lambda: view
+        self._try(lambda screen: screen.start(view, now))
+
+    def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
+        """Show what is new."""
+        self._look = view
+        return self._try(lambda screen: screen.update(view, records, now))
+
+    def note(self, text: str) -> None:
+        """Say something that is no record."""
+        self._try(lambda screen: screen.note(text))
+
+    def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
+        """Show that there was nothing to do."""
+        self._try(lambda screen: screen.idle(view, tasks))
+
+    def close(self, view: RunView, exit_code: int) -> None:
+        """Show how it ended."""
+        self._try(lambda screen: screen.close(view, exit_code))
+
+    def _try(self, call: Callable[[RunScreen], T]) -> T:
+        if self._shown is self._first:
+            try:
+                return call(self._first)
+            except Exception as error:  # whatever it is, it concerns the picture alone
+                self._fall_back(error)
+        return call(self._then)
+
+    def _fall_back(self, error: Exception) -> None:
+        self._shown = self._then
+        with suppress(Exception):
+            self._first.__exit__()
+        if self._look is not None:
+            self._then.start(self._look(), self._begun)
+        self._then.note(f"the live screen failed ({type(error).__name__}: {error}); the run goes on, in plain lines")

@@ -22,6 +22,7 @@ from conductor.cli.phrases import BEGINS, DRAINING
 from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
+from conductor.cli.terminal import SHOW_CURSOR, Suspension
 from conductor.cli.track import Track
 from conductor.core.view import RunView
 from conductor.runtime.clock import Clock, SystemClock
@@ -61,13 +62,8 @@ class LiveScreen:
         self._sink = Sink(stdout)
         self._console = console or Console(file=cast(IO[str], self._sink), markup=False, emoji=False, highlight=False)
         self._clock = clock or SystemClock()
-        self._live = Live(
-            console=self._console,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        )
+        self._live = self._fresh()
+        self._suspension = Suspension(self._give_back, self._take_again)
         self._track = track
         self._reader = reader
         self._hint = DRAINING if own else ""
@@ -78,10 +74,16 @@ class LiveScreen:
         self._size = self._console.size
 
     def __enter__(self) -> LiveScreen:
+        self._suspension.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._suspension.__exit__()
+        try:
+            self._live.stop()
+        except Exception:  # the last picture could not be made: its cursor must be shown all the same
+            self._sink.write(SHOW_CURSOR)
+            raise
 
     def start(self, view: RunView, now: float) -> None:
         """Take the terminal over. The first picture comes with the first record: before that there is no run."""
@@ -91,6 +93,10 @@ class LiveScreen:
         """Draw a new picture where it is time for one."""
         if self._sink.gone:
             return None
+        with self._suspension.drawing():
+            return self._update(view, records, now)
+
+    def _update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float:
         if any(record.type in BEGINS for record in records):
             self.note(where_line(view(), self._console.width - 1))
         self._due = self._due or bool(records)
@@ -104,20 +110,43 @@ class LiveScreen:
 
     def note(self, text: str) -> None:
         """Print a line above the picture."""
-        self._console.print(Text(one_line(text), style="dim"))
+        with self._suspension.drawing():
+            self._console.print(Text(one_line(text), style="dim"))
 
     def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
         """Print since when all is done; there is nothing to draw."""
-        self._live.stop()
-        self._sink.write(nothing_to_do(view, tasks, self._track, colour=self._colour) + "\n")
+        with self._suspension.drawing():
+            self._live.stop()
+            self._sink.write(nothing_to_do(view, tasks, self._track, colour=self._colour) + "\n")
 
     def close(self, view: RunView, exit_code: int) -> None:
         """Leave the last picture, without its bar, and the summary below it."""
-        rows = rows_of(view, self._clock.stamp().wall)
-        self._live.update(self._tasks(rows, self._console.height - 2), refresh=True)
+        with self._suspension.drawing():
+            rows = rows_of(view, self._clock.stamp().wall)
+            self._live.update(self._tasks(rows, self._console.height - 2), refresh=True)
+            self._live.stop()
+            text = summary(view, self._track, self._reader, colour=self._colour)
+            self._sink.write(f"\n{text}\n")
+
+    def _fresh(self) -> Live:
+        """A picture that knows of none before it."""
+        return Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+
+    def _give_back(self) -> None:
+        """Leave the picture where it is and the terminal as it was."""
         self._live.stop()
-        text = summary(view, self._track, self._reader, colour=self._colour)
-        self._sink.write(f"\n{text}\n")
+
+    def _take_again(self) -> None:
+        """Draw below whatever came meanwhile."""
+        self._live = self._fresh()
+        self._live.start()
+        self._due, self._drawn = True, 0.0
 
     @property
     def _colour(self) -> bool:

@@ -57,8 +57,9 @@ class PlainScreen:
         pass
 
     def start(self, view: RunView, now: float) -> None:
-        """Remember when it began."""
+        """Remember when it began, and the tasks that are known."""
         self._begun = now
+        self._names = {task.id: task.name for task in view.tasks}
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Print a line for each record worth one."""

@@ -8,6 +8,7 @@ from functools import partial
 from conductor.cli.load import OPEN_STATES, Loaded, load
 from conductor.cli.polling import pause
 from conductor.cli.screen_live import LiveScreen
+from conductor.cli.terminal import orderly
 from conductor.cli.track import Track
 from conductor.runtime.clock import SystemClock
 
@@ -17,7 +18,7 @@ LOOK_EVERY = 0.5
 def watch_run(track: Track, loaded: Loaded) -> None:
     """Show the run until it ends or nobody runs it any more."""
     clock = SystemClock()
-    with LiveScreen(sys.stdout, track, loaded.reader, own=False) as screen:
+    with orderly(), LiveScreen(sys.stdout, track, loaded.reader, own=False) as screen:
         screen.start(loaded.view, clock.stamp().mono)
         rest = LOOK_EVERY
         while loaded.view.state in OPEN_STATES:

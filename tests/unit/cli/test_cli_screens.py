@@ -17,7 +17,7 @@ from bus.wire import Stamp
 from conductor.cli import watching
 from conductor.cli.load import load
 from conductor.cli.main import run_command_line
-from conductor.cli.screen import RunScreen, choose
+from conductor.cli.screen import Fallback, RunScreen, choose
 from conductor.cli.screen_json import JsonScreen
 from conductor.cli.screen_live import LiveScreen
 from conductor.cli.screen_plain import PlainScreen
@@ -123,7 +123,7 @@ def test_choose(story: Story) -> None:
     def kind(stdout: io.StringIO, **flags: bool) -> type:
         return type(choose(**{"json": False, "quiet": False, **flags}, stdout=stdout, track=track, reader=story.host))
 
-    assert kind(Terminal()) is LiveScreen
+    assert kind(Terminal()) is Fallback
     assert kind(io.StringIO()) is PlainScreen
     assert kind(Terminal(), quiet=True) is PlainScreen
     assert kind(Terminal(), json=True, quiet=True) is JsonScreen
@@ -373,6 +373,46 @@ def test_live_gives_the_terminal_back_after_an_exception(story: Story) -> None:
         fail()
     data = console.file.getvalue()  # type: ignore[attr-defined]
     assert data.rindex("\x1b[?25h") > data.rindex("\x1b[?25l")
+
+
+def test_requirement_20_a_picture_that_fails_ends_no_run(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong with the drawing, the terminal is given back, and the run is told in plain lines."""
+    first, console = live(story)
+    stream = io.StringIO()
+    plain = PlainScreen(stream, resolve(str(story.track)), story.host, quiet=False)
+    with Fallback(first, plain) as screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        show.look()
+        monkeypatch.setattr(LiveScreen, "_tasks", lambda *_: 1 / 0)
+        story.end("1")
+        story.now += 5
+        show.look()
+        story.end("2")
+        show.look()
+        screen.close(story.view(), 0)
+    assert terminal_is_clean(console.file.getvalue())  # type: ignore[attr-defined]
+    text = stream.getvalue()
+    assert text.startswith("note: the live screen failed (ZeroDivisionError: division by zero); the run goes on")
+    assert "1 First: done" in text
+    assert "2 Second: done" in text
+
+
+def terminal_is_clean(written: str) -> bool:
+    """Tell whether the last word about the cursor is that it is shown."""
+    return written.rfind("\x1b[?25h") > written.rfind("\x1b[?25l") >= 0
+
+
+def test_requirement_20_the_cursor_is_shown_although_the_last_picture_fails(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen, console = live(story)
+    with pytest.raises(ZeroDivisionError), screen:  # noqa: PT012
+        Show(story, screen)
+        story.start(NODES)
+        monkeypatch.setattr(LiveScreen, "_tasks", lambda *_: 1 / 0)
+        screen.close(story.view(), 0)
+    assert terminal_is_clean(console.file.getvalue())  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("width", "height"), [(20, 5), (40, 8), (200, 50), (8, 3)])
