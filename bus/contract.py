@@ -42,7 +42,13 @@ class Quarantined:
     """Something found that is not what its place asks for: moved to `quarantine/` with the reason beside it."""
 
     name: str
+    """In `quarantine/`; where it could not be moved there, the path below the bus under which it still lies."""
     reason: str
+    task: TaskId | None = None
+    attempt: AttemptId | None = None
+    """What it is about, where it is a claim about a running attempt."""
+    foreign: bool = False
+    """Whether a foreign hand wrote into a file that only the conductor writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,11 @@ class Scan:
     messages: tuple[Incoming, ...] = ()
     controls: tuple[Control, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
+    """All that was set aside since the last look, in the other folders too."""
+    more: bool = False
+    """Whether messages lie there that this look did not come to: nothing may be concluded from what is missing."""
+    trouble: str | None = None
+    """Why a folder could not be looked at now; the next look tries again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +181,19 @@ class Host(Reader, Protocol):
     def project(self, records: Iterable[Record]) -> None:
         """Make `events/` agree with these committed records. Idempotent."""
 
-    def scan(self) -> Scan:
-        """Read `inbox/` and `control/`. Found files stay until `discard`."""
+    def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
+        """Read `inbox/` and `control/`, and look in `events/` for hand-made claims about the tasks in `running`.
+
+        Found files stay until `discard` or `refuse`. One look is bounded: see `Scan.more`. What earlier calls could
+        not write because the disk was full is done first. Errors that pass are told in `Scan.trouble`.
+        """
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
-        """Remove files whose record is committed."""
+        """Remove files whose record is committed. What cannot be removed now is later, and not found again before."""
 
     def refuse(self, item: Incoming | Control, reason: str) -> None:
-        """Move a file that cannot be acted on to quarantine; the next scan tells of it."""
+        """Move a file that cannot be acted on to quarantine; a later scan tells of it. What cannot be moved now is
+        later, and not found again before."""
 
     def set_durability(self, durability: str) -> None:
         """Switch between `power` and `process` for what is committed from now on."""

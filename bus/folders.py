@@ -6,11 +6,19 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
+from typing import Protocol
 
 from bus import layout
 from bus._fs import FileSystem
 from bus.errors import BusError, BusGone, BusUnsafe
 from bus.wire import AttemptId
+
+
+class Evict(Protocol):
+    """Sets something foreign aside."""
+
+    def __call__(self, name: str, at: int, reason: str) -> None:
+        """Move what has this name, in the folder open as `at`, to quarantine."""
 
 
 class Folders:
@@ -20,23 +28,42 @@ class Folders:
         self.fs = fs
         self.path = path
         self.root = root
+        self.evict: Evict | None = None
+        """Takes away what stands in a folder's place, so that it can be made anew; only the host does that."""
         self._open: dict[str, int] = {"": root}
         self._identity: dict[str, tuple[int, int]] = {}
 
     def fd(self, name: str) -> int:
-        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing or no folder."""
+        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing or no folder.
+
+        Where it may evict, what stands in the place of the folder is set aside, and the folder made anew.
+        """
         fd = self._open.get(name)
         if fd is None:
             parent, _, leaf = name.rpartition("/")
-            try:
-                fd = self.fs.open_directory(leaf, at=self.fd(parent))
-            except (FileNotFoundError, NotADirectoryError) as error:
-                hint = "a `conductor run` makes it again; if it was removed while in use, find out by what"
-                raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
-            except OSError as error:
-                raise BusError(f"the folder {name} cannot be opened: {error.strerror}", path=self.path) from error
-            self._open[name] = fd
+            fd = self._open[name] = self._enter(name, leaf, self.fd(parent))
         return fd
+
+    def _enter(self, name: str, leaf: str, at: int) -> int:
+        try:
+            return self.fs.open_directory(leaf, at=at)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if isinstance(error, NotADirectoryError) and self.evict is not None:
+                self._put_in_place(name, leaf, at)
+                return self.fs.open_directory(leaf, at=at)
+            hint = "a `conductor run` makes it again; if it was removed while in use, find out by what"
+            raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
+        except OSError as error:
+            raise BusError(f"the folder {name} cannot be opened: {error.strerror}", path=self.path) from error
+
+    def _put_in_place(self, name: str, leaf: str, at: int) -> None:
+        """Make a folder where something else stands. That moves to a name beside it first: it may be in the place of
+        the quarantine itself."""
+        assert self.evict is not None
+        aside = f"{leaf}.{os.urandom(4).hex()}"
+        self.fs.rename(leaf, at, aside, at)
+        self._make_directory(leaf, at)
+        self.evict(aside, at, f"stood in the place of the folder {name}")
 
     def refresh(self, name: str) -> int:
         """Return the folder's descriptor after making sure that it is the one that `name` means now.
@@ -53,6 +80,8 @@ class Folders:
         else:
             if known is not None and identity(found) == self._identify(name, known):
                 return known
+            if self.evict is not None and not (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()):
+                self._put_in_place(name, leaf, at)
         if known is not None:
             self.fs.close(self._open.pop(name))
             self._identity.pop(name, None)

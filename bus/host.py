@@ -7,21 +7,25 @@ import errno
 import os
 import re
 import socket
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bus import blobs, inbox, layout, presence, setup, snapshots
-from bus._fs import NO_SPACE, FileSystem
-from bus.contract import Control, Follower, Incoming, Quarantined, Scan, Snapshot
+from bus import blobs, layout, setup, snapshots
+from bus._fs import NO_SPACE, FileSystem, passes, why
+from bus.contract import Control, Follower, Incoming, Scan, Snapshot
 from bus.errors import AttemptExists, BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked, NoSpace
 from bus.folders import Folders, identity
+from bus.inbox import Inbox
 from bus.journal import Journal, crc_of
 from bus.projection import Projection, concerns
 from bus.quarantine import Quarantine
 from bus.reader import FileReader, read_holder
 from bus.times import utc
+from bus.upkeep import Upkeep
 from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId, decode_record, dumps
 
 _SWEEP_EVERY = 64
@@ -48,18 +52,19 @@ class FileHost(FileReader):
         self, folders: Folders, lock: int, follower: Follower | None, *, sync: bool, info: Mapping[str, Any]
     ) -> None:
         super().__init__(folders)
+        self._quarantine = Quarantine(folders)
+        self._inbox = Inbox(folders, self._quarantine, _check_content)
+        self._upkeep = Upkeep(folders, self._quarantine)
+        folders.evict = self._upkeep.evict
         self.notes: list[str] = setup.furnish(folders, sync=sync)
         """What was repaired or moved at the start, for people."""
         self._lock = lock
         self._lock_identity = identity(self.fs.stat_fd(lock))
         self._sync = sync
-        self._quarantine = Quarantine(folders)
-        self._set_aside: list[Quarantined] = []
         self._journal = Journal(folders, sync=sync)
         self._seq = 0
         self._batch: list[tuple[bytes, tuple[str, bytes] | None]] = []
         self._ids = _random_ids()
-        self._views: dict[str, bytes] = {}
         self._ended: set[str] = set()
         self._recorded_epoch = 0
         """Highest epoch of a committed record."""
@@ -67,7 +72,7 @@ class FileHost(FileReader):
         """Where the last committed record ends."""
         self._snapshot_at = self._snapshot_size = 0
         """Where in the journal the newest snapshot belongs, and its size."""
-        self._owner = _RECOVERY
+        self._owner = self._upkeep.owner = _RECOVERY
         self._begin(info, follower)
 
     def _begin(self, info: Mapping[str, Any], follower: Follower | None) -> None:
@@ -79,7 +84,7 @@ class FileHost(FileReader):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
         self._seq, self._recorded_epoch = past.seq, past.epoch
         self.epoch = setup.take_epoch(self.folders, past.epoch, sync=self._sync)
-        self._owner = layout.epoch_name(self.epoch)
+        self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
         self._write_holder(info)
         setup.write_wrapper(self.folders, self._owner)
@@ -121,7 +126,7 @@ class FileHost(FileReader):
 
     def _write_holder(self, info: Mapping[str, Any]) -> None:
         known = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": utc(), "epoch": self.epoch}
-        self._replace(layout.HOLDER, dumps({**info, **known}).encode() + b"\n")
+        self._upkeep.replace(layout.HOLDER, dumps({**info, **known}).encode() + b"\n")
 
     # --- journal ----------------------------------------------------------------------------------------------------
 
@@ -166,8 +171,8 @@ class FileHost(FileReader):
             data = b"".join(line for line, _ in self._batch)
             self._journal.append(data, self._keep)
         except OSError as error:
-            if error.errno in NO_SPACE:
-                raise JournalBlocked(f"the bus cannot be written: {error.strerror}", path=self.folders.path) from error
+            if passes(error):
+                raise JournalBlocked(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
             raise
         self._place = snapshots.Place(1, self._place.end + len(data), crc_of(data))
         self._recorded_epoch = self.epoch
@@ -209,7 +214,6 @@ class FileHost(FileReader):
 
     def _keep(self, data: bytes, reason: str) -> None:
         kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync)
-        self._set_aside.append(kept)
         self.notes.append(f"{layout.JOURNAL}: {reason}; {len(data)} bytes were moved to quarantine/{kept.name}")
 
     def project(self, records: Iterable[Record]) -> None:
@@ -218,25 +222,20 @@ class FileHost(FileReader):
 
     # --- what others hand in ----------------------------------------------------------------------------------------
 
-    def scan(self) -> Scan:
-        """Read `inbox/` and `control/`. Found files stay until `discard`."""
-        found = inbox.scan(self.folders, self._quarantine, _check_content)
-        if not self._set_aside:
-            return found
-        aside, self._set_aside = self._set_aside, []
-        return Scan(found.messages, found.controls, (*aside, *found.quarantined))
+    def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
+        """Read `inbox/` and `control/`, and look in `events/` for claims about the tasks in `running`."""
+        self._upkeep.again()
+        found = self._inbox.scan()
+        self._upkeep.look_for_claims(running or {}, self._projection.expects)
+        return replace(found, quarantined=self._quarantine.take_found())
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
-        """Remove files whose record is committed."""
-        for item in items:
-            folder = layout.INBOX if isinstance(item, Incoming) else layout.CONTROL
-            self.fs.discard(item.name, self.folders.fd(folder))
+        """Remove files whose record is committed, now or later."""
+        self._inbox.discard(items)
 
     def refuse(self, item: Incoming | Control, reason: str) -> None:
-        """Move a file that cannot be acted on to quarantine; the next scan tells of it."""
-        folder = layout.INBOX if isinstance(item, Incoming) else layout.CONTROL
-        with _full_disk_tolerated():
-            self._set_aside.append(self._quarantine.take(item.name, self.folders.fd(folder), reason))
+        """Move a file that cannot be acted on to quarantine, now or later; a later scan tells of it."""
+        self._inbox.refuse(item, reason)
 
     def set_durability(self, durability: str) -> None:
         """Switch between `power` and `process` for what is committed from now on."""
@@ -265,8 +264,9 @@ class FileHost(FileReader):
         live = -1
         try:
             # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
-            self.fs.mkdir(scratch, at=tmp)
+            self.fs.create_directory(scratch, at=tmp)
             live = self.fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=tmp)
+            self.fs.chmod_fd(live, 0o600)
             self.fs.lock(live)
             for name, body in (files or {}).items():
                 self.fs.create(f"{scratch}/{name}", body, at=tmp)
@@ -278,42 +278,26 @@ class FileHost(FileReader):
                 self.fs.remove_folder(scratch, tmp)
             if error.errno in _TAKEN and self.has_attempt(attempt):
                 raise AttemptExists(f"the attempt {attempt} was made before", path=self.folders.path) from error
-            if error.errno in NO_SPACE:
-                raise NoSpace(f"the bus cannot be written: {error.strerror}", path=self.folders.path) from error
+            if passes(error):
+                raise NoSpace(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
             raise
         return live
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:
-        """Write `revoked`. Idempotent: the first reason stays. Nothing to do where the attempt has no folder.
-
-        On a full disk nothing is written: the signal that goes with it says the same.
-        """
-        try:
-            at = self.folders.attempt(attempt)
-        except FileNotFoundError:
-            return
-        try:
-            body = dumps({"reason": reason}).encode() + b"\n"
-            with _full_disk_tolerated():
-                self.fs.publish(f"{self._owner}.revoked", self._tmp, layout.REVOKED, at, body)
-        finally:
-            self.fs.close(at)
+        """Write `revoked`, now or as soon as the disk has room. Idempotent: the first reason stays."""
+        self._upkeep.revoke(attempt, reason)
 
     def close_attempt(self, attempt: AttemptId) -> None:
         """Remove heartbeat, worker status and scratch of an attempt whose end is journaled. Idempotent."""
-        presence.forget(self.folders, attempt)
+        self._upkeep.close_attempt(attempt)
         self._ended.add(attempt)
         if len(self._ended) >= _SWEEP_EVERY:
             self._sweep()
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
         """Replace `locks.json` and `worker-status.json` where they have changed, and where the disk has room."""
-        for name, view in ((layout.LOCKS_VIEW, locks), (layout.WORKERS_VIEW, workers)):
-            body = dumps(view).encode() + b"\n"
-            if self._views.get(name) != body:
-                with _full_disk_tolerated():
-                    self._replace(name, body)
-                    self._views[name] = body
+        self._upkeep.write_view(layout.LOCKS_VIEW, locks)
+        self._upkeep.write_view(layout.WORKERS_VIEW, workers)
 
     def close(self) -> None:
         """Give up the track. The lock file stays."""
@@ -326,9 +310,6 @@ class FileHost(FileReader):
         if self._ended:
             setup.sweep(self.folders, self._ended)
             self._ended.clear()
-
-    def _replace(self, name: str, body: bytes) -> None:
-        self.fs.replace(f"{self._owner}.{name}", self._tmp, name, self.folders.root, body)
 
     @property
     def _tmp(self) -> int:
@@ -421,6 +402,10 @@ def _take_lock(folders: Folders, *, unsafe: bool) -> int:
     fs = folders.fs
     fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
     try:
+        found = fs.stat_fd(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise BusUnsafe("the lock is no file of our own", path=layout.LOCK, hint="remove it, then run again")
+        fs.chmod_fd(fd, 0o600)
         for _ in range(_LOCK_TRIES):  # somebody who only looks holds it for a moment
             if fs.lock(fd):
                 break

@@ -261,7 +261,7 @@ class MemoryHost(MemoryReader):
                 self._bus.events.pop(name, None)
             self._bus.events.update(come)
 
-    def scan(self) -> Scan:
+    def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
         """Return what was handed in; it stays until `discard`."""
         messages = [Incoming(name, message) for name, message in self._bus.inbox.items()]
         messages.sort(

@@ -10,6 +10,7 @@ import os
 
 from bus import layout
 from bus._fs import Refused
+from bus.errors import BusError
 from bus.folders import Folders
 from bus.wire import AttemptId, JsonObject, WireError, dumps, loads_strict
 
@@ -48,10 +49,10 @@ def beat(folders: Folders, attempt: AttemptId) -> None:
 
 
 def heartbeat(folders: Folders, attempt: AttemptId) -> int | None:
-    """Return a value that changes with each beat; None before the first."""
+    """Return a value that changes with each beat; None before the first, and where it cannot be read now."""
     try:
         return folders.fs.stat(attempt, at=folders.fd(layout.HEARTBEATS)).st_mtime_ns
-    except FileNotFoundError:
+    except (OSError, BusError):
         return None
 
 
@@ -68,12 +69,11 @@ def read_status(folders: Folders, attempt: AttemptId) -> JsonObject | None:
     try:
         data = folders.fs.read_file(layout.status_name(attempt), at=folders.fd(layout.WORKER_STATUS), cap=MAX_STATUS)
         status = loads_strict(data)
-    except (FileNotFoundError, Refused, WireError):
+    except (OSError, BusError, Refused, WireError):
         return None
     return status if isinstance(status, dict) else None
 
 
-def forget(folders: Folders, attempt: AttemptId) -> None:
-    """Remove heartbeat and status of an attempt that has ended."""
-    folders.fs.discard(attempt, folders.fd(layout.HEARTBEATS))
-    folders.fs.discard(layout.status_name(attempt), folders.fd(layout.WORKER_STATUS))
+def traces(attempt: AttemptId) -> tuple[tuple[str, str], ...]:
+    """Return (folder, name) of what has no use any more once the attempt has ended: heartbeat and status."""
+    return (layout.HEARTBEATS, attempt), (layout.WORKER_STATUS, layout.status_name(attempt))

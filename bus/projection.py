@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from bus import layout
-from bus._fs import NO_SPACE, Refused
+from bus._fs import Refused, passes
 from bus.folders import Folders
 from bus.wire import JsonObject, Record, TaskId, dumps
 
@@ -74,6 +74,10 @@ class View:
             self._unsuccessful[record.task] = name
         return ([old] if old and old != name else []), come
 
+    def shows(self, task: TaskId, name: str) -> bool:
+        """Tell whether the newest final word of a task is this file, and no success."""
+        return self._unsuccessful.get(task) == name
+
 
 class Projection:
     """Keeps the directory as `View` says. One writer: the host."""
@@ -98,6 +102,10 @@ class Projection:
             self._due.extend(come)
         self._work_off()
 
+    def expects(self, task: TaskId, name: str) -> bool:
+        """Tell whether a file of a task whose attempt runs may be ours: of an earlier attempt, or not yet archived."""
+        return bool(self._due) or self._view.shows(task, name)
+
     def _work_off(self) -> None:
         while self._due:
             name, content = self._due[0]
@@ -112,7 +120,7 @@ class Projection:
                     raise
                 continue
             except OSError as error:
-                if error.errno in NO_SPACE:
+                if passes(error):
                     return
                 raise
             self._due.popleft()

@@ -266,23 +266,26 @@ def test_orders_that_do_not_parse_go_to_quarantine(root: Path, host: FileHost, b
     assert (scan.controls, len(scan.quarantined)) == ((), 1)
 
 
-def test_a_scan_is_bounded_and_keeps_attempts_together(
-    root: Path, host: FileHost, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "value"), [("SCAN_FILES", 2), ("SCAN_BYTES", 600)])
+def test_a_scan_is_bounded_and_a_result_comes_behind_all_else_of_its_attempt(
+    root: Path, host: FileHost, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    monkeypatch.setattr(inbox, "SCAN_BYTES", 1)
+    monkeypatch.setattr(inbox, limit, value)
     attempts = [layout.attempt_id(TaskId(task), 1, "0" * 8) for task in "ab"]
     for attempt in attempts:
         os.close(host.create_attempt(attempt))
         hand = open_hand(root, attempt)
         hand.finish(ExitRecord(True, "self"))
-        hand.publish(Message(os.urandom(16).hex(), "NOTE", attempt, "t", {"text": ""}))
-    for attempt in attempts:
+        for _ in range(3):
+            hand.publish(Message(os.urandom(16).hex(), "NOTE", attempt, "t", {"text": ""}))
+    found, more = [], True
+    while more:
         scan = host.scan()
-        assert [(item.message.attempt, item.message.type) for item in scan.messages] == [
-            (attempt, "NOTE"),
-            (attempt, "RESULT"),
-        ]
+        assert 1 <= len(scan.messages) <= 3
+        found += [(item.message.attempt, item.message.type) for item in scan.messages]
         host.discard(scan.messages)
+        more = scan.more
+    assert found == [(attempt, type) for attempt in attempts for type in ("NOTE", "NOTE", "NOTE", "RESULT")]
 
 
 @pytest.mark.parametrize("kind", ["symlink", "fifo", "directory"])

@@ -1,0 +1,140 @@
+"""What the host writes around the journal: orders to stop, views. Nothing is worth ending for; it is done later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bus import layout, presence
+from bus._fs import passes
+from bus.chores import Chores
+from bus.folders import Folders
+from bus.quarantine import Quarantine
+from bus.wire import AttemptId, JsonObject, TaskId, dumps
+
+CLAIMS_AT_ONCE = 32
+"""Tasks whose names one look for claims asks for; more take turns, so that a look costs the same for any number."""
+
+_CLAIMED = ("TASK_COMPLETE", "TASK_FAILED", "TASK_BLOCKED")
+
+_Mark = tuple[int, int, int]
+"""Inode, size and time of the last change: what tells a file that we wrote from one that somebody rewrote."""
+
+
+class Upkeep:
+    """The host's hand for files that follow from the journal, or go with it."""
+
+    def __init__(self, folders: Folders, quarantine: Quarantine) -> None:
+        self._folders = folders
+        self._fs = folders.fs
+        self._quarantine = quarantine
+        self._chores = Chores()
+        self._views: dict[str, tuple[bytes, _Mark]] = {}
+        self._turn = 0
+        self.owner = ""
+        """Owner of the scratch files made here: the epoch."""
+
+    def again(self) -> None:
+        """Do what could not be done before."""
+        self._chores.again()
+
+    # --- attempts ---------------------------------------------------------------------------------------------------
+
+    def revoke(self, attempt: AttemptId, reason: str) -> None:
+        """Write `revoked`, now or as soon as the disk has room. The signal that goes with it says the same."""
+        self._chores.do(("revoked", attempt), lambda: self._revoke(attempt, reason))
+
+    def _revoke(self, attempt: AttemptId, reason: str) -> None:
+        try:
+            at = self._folders.attempt(attempt)
+        except FileNotFoundError:
+            return
+        try:
+            body = dumps({"reason": reason}).encode() + b"\n"
+            tmp = self._folders.refresh(layout.TMP)
+            self._fs.publish(f"{self.owner}.revoked", tmp, layout.REVOKED, at, body)
+        finally:
+            self._fs.close(at)
+
+    def close_attempt(self, attempt: AttemptId) -> None:
+        """Remove heartbeat and status, now or later. An order to stop that is still unwritten has no use any more."""
+        self._chores.drop(("revoked", attempt))
+        self._chores.do(("presence", attempt), lambda: self._forget(attempt))
+
+    def _forget(self, attempt: AttemptId) -> None:
+        for folder, name in presence.traces(attempt):
+            at = self._folders.refresh(folder)
+            try:
+                self._fs.discard(name, at)
+            except OSError as error:
+                if passes(error):
+                    raise
+                self.evict(name, at, f"what was in {folder}/ is no file of a worker")
+
+    # --- views ------------------------------------------------------------------------------------------------------
+
+    def write_view(self, name: str, view: JsonObject) -> None:
+        """Replace a view where it has changed; what somebody else wrote in its place is kept and told of."""
+        body = dumps(view).encode() + b"\n"
+        try:
+            known = self._views.get(name)
+            if known is not None and known[1] == self._mark(name):
+                if known[0] == body:
+                    return
+            elif known is not None:
+                self._quarantine.take(name, self._folders.root, "somebody else has written to a view", foreign=True)
+            self.replace(name, body)
+            self._views[name] = (body, self._mark(name))
+        except OSError as error:
+            if not passes(error):
+                raise
+
+    def replace(self, name: str, body: bytes) -> None:
+        """Put a whole file into the bus's own folder."""
+        tmp = self._folders.refresh(layout.TMP)
+        self._quarantine.replace(f"{self.owner}.{name}", tmp, name, self._folders.root, body)
+
+    def _mark(self, name: str) -> _Mark:
+        try:
+            found = self._fs.stat(name, at=self._folders.root)
+        except FileNotFoundError:
+            return (0, 0, 0)
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    # --- foreign hands ----------------------------------------------------------------------------------------------
+
+    def look_for_claims(self, running: Mapping[TaskId, AttemptId], expects: Callable[[TaskId, str], bool]) -> None:
+        """Set aside hand-made files in `events/` that speak of a task whose attempt runs: only its end counts.
+
+        They are asked for by name, so that a look costs nothing that grows with the history. `expects` tells which
+        names the journal itself asks for.
+        """
+        if not running:
+            return
+        events = self._folders.refresh(layout.EVENTS)
+        tasks = list(running)
+        first = self._turn % len(tasks)
+        turn = (tasks[first:] + tasks[:first])[:CLAIMS_AT_ONCE]
+        self._turn = first + len(turn)
+        for task in turn:
+            for type in _CLAIMED:
+                name = layout.event_name(type, task)
+                if expects(task, name) or not self._exists(name, events):
+                    continue
+                reason = f"a hand-made claim: {running[task]} is running, and only its own end counts"
+                self.evict(name, events, reason, task=task, attempt=running[task])
+
+    def _exists(self, name: str, at: int) -> bool:
+        try:
+            self._fs.stat(name, at=at)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def evict(
+        self, name: str, at: int, reason: str, *, task: TaskId | None = None, attempt: AttemptId | None = None
+    ) -> None:
+        """Set something foreign aside, unless it cannot be moved now or ever: it harms nobody where it is."""
+        try:
+            self._quarantine.take(name, at, reason, task=task, attempt=attempt)
+        except OSError:
+            return
