@@ -15,6 +15,7 @@ OWNER = "operator"
 """Owner of the scratch files made here."""
 
 _TRIES = 100
+_LAST = 99_999_999 - _TRIES
 
 
 def drop(
@@ -40,11 +41,12 @@ def drop(
     try:
         tmp, control = folders.fd(layout.TMP), folders.fd(layout.CONTROL)
         scratch = f"{OWNER}.{os.urandom(8).hex()}"
-        for _ in range(_TRIES):
-            parsed = map(layout.parse_control_name, folders.fs.names(control))
-            number = 1 + max((found[0] for found in parsed if found), default=0)
+        parsed = map(layout.parse_control_name, folders.fs.names(control))
+        # A number near the end of all numbers was made up: those that follow it have no name.
+        first = 1 + max((found[0] for found in parsed if found and found[0] < _LAST), default=0)
+        for number in range(first, first + _TRIES):
             name = layout.control_name(number, verb)
-            if folders.fs.publish(scratch, tmp, name, control, data):
+            if folders.fs.publish(scratch, tmp, name, control, data, contested=True):
                 return name
     finally:
         folders.close()

@@ -49,13 +49,18 @@ class FileHand:
             raise BusGone(f"the bus has no attempt {attempt}", path=folders.path) from error
 
     def claim(self, proc: ProcRecord) -> bool:
-        """Publish `proc.json`; False where another process has claimed the attempt before."""
+        """Publish `proc.json`; False where another process has claimed the attempt before.
+
+        Without hard links a hidden name beside it, made with O_EXCL, stands for the claim while it is published. The
+        guard of a worker that died in that moment stays: then nobody can claim the attempt any more, and who holds it
+        is told by the lock on `live` alone, which is free.
+        """
         self._epoch = proc.epoch
         # Another claimant is another process, so the pid keeps the two scratch files apart.
         scratch = f"{self.attempt}.proc-{proc.pid}"
         line = _line(to_json(proc))
         self._claim_size = len(line)
-        return self._fs.publish(scratch, self._tmp, layout.PROC, self._at, line)
+        return self._fs.publish(scratch, self._tmp, layout.PROC, self._at, line, contested=True)
 
     def started(self, pid: int, start_ticks: int, session: int) -> None:
         """Publish the identity of the command: the second line of `proc.json`. May be called again after an error."""
@@ -118,6 +123,9 @@ class FileHand:
         scratch = f"{self.attempt}.exit"
         if not self._fs.publish(scratch, self._tmp, layout.EXIT, self._at, _line(body), sync=durable):
             raise AlreadyFinished(f"{self.attempt} has a result already", path=layout.attempt_dir(self.attempt))
+        if durable:  # the result lies in a folder whose own name, and that of the one above, must survive as well
+            for folder in (layout.bucket_dir(self.attempt), layout.ATTEMPTS):
+                self._fs.sync(self._folders.fd(folder))
         self.publish(message, durable=durable)
 
     def close(self) -> None:
@@ -168,8 +176,13 @@ def reason_of(data: bytes) -> str:
 
 def newest_epoch(folders: Folders) -> int:
     """Return the highest number in `epochs/`, 0 where there is none."""
+    return max(epochs_in(folders), default=0)
+
+
+def epochs_in(folders: Folders) -> set[int]:
+    """Return the numbers in `epochs/`."""
     names = folders.fs.names(folders.fd(layout.EPOCHS))
-    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0)
+    return {number for name in names if (number := layout.parse_epoch_name(name)) is not None}
 
 
 def _line(body: JsonObject) -> bytes:

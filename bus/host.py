@@ -87,7 +87,7 @@ class FileHost(FileReader):
         self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
         self._write_holder(info)
-        setup.write_wrapper(self.folders, self._owner)
+        setup.write_wrapper(self.folders, self._quarantine, self._owner)
         past.ended |= {owner for owner in owners if owner == "operator" or (owner.isdigit() and owner != self._owner)}
         setup.sweep(self.folders, past.ended)
 
@@ -258,6 +258,7 @@ class FileHost(FileReader):
         Raises AttemptExists, and NoSpace.
         """
         layout.parse_attempt(attempt)
+        self._upkeep.expel_epoch(self.epoch + 1)
         bucket = self.folders.make(layout.bucket_dir(attempt))
         scratch = f"{self._owner}.{attempt}"
         tmp = self._tmp
@@ -357,7 +358,7 @@ def open_host(
     BusUnsafe (not with `unsafe_fs`), BusFormat, BusCorrupt, BusError.
     """
     fs = fs or FileSystem()
-    folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs)
+    folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs, sync=is_power(durability))
     lock = -1
     try:
         lock = _take_lock(folders, unsafe=unsafe_fs)

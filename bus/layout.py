@@ -17,6 +17,8 @@ GITIGNORE = ".gitignore"
 LOCK = "conductor.lock"
 HOLDER = "conductor.json"
 JOURNAL = "queue.jsonl"
+DOUBT = "journal.doubt"
+RESERVE = "reserve"
 LOCKS_VIEW = "locks.json"
 WORKERS_VIEW = "worker-status.json"
 WRAPPER = "conductor"
@@ -80,7 +82,8 @@ _MESSAGE = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-
 _CONTROL = re.compile(r"([0-9]{8})-([a-z][a-z_-]{0,31})\Z")
 _EVENT = re.compile(rf"(TASK_COMPLETE|TASK_FAILED|TASK_BLOCKED|DEP_READY)_({_TASK_NAME})\.event\Z")
 _SCRATCH = re.compile(rf"([0-9]{{8}}|operator|{_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.")
-_SEGMENT = re.compile(r"([0-9]{12})-([0-9]{12})\.jsonl\Z")
+_EPOCH = re.compile(r"[0-9]{8}\Z")
+_SEGMENT = re.compile(r"([0-9]{12})-([0-9]{12})\.(jsonl|lost)\Z")
 _SNAPSHOT = re.compile(r"([0-9]{12})\.json\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _UNFIT = re.compile(rb"[^A-Za-z0-9._~%-]")
@@ -229,15 +232,21 @@ def epoch_name(epoch: int) -> str:
     return f"{epoch:08d}"
 
 
-def segment_name(first: int, last: int) -> str:
-    """File name in `segments/` of the sealed part of the journal that holds the records `first` to `last`."""
-    return f"{first:012d}-{last:012d}.jsonl"
+def parse_epoch_name(name: str) -> int | None:
+    """Return the epoch's number; None where it is no epoch's name."""
+    return int(name) if _EPOCH.match(name) else None
 
 
-def parse_segment_name(name: str) -> tuple[int, int] | None:
-    """Return (first seq, last seq); None where it is no segment's name."""
+def segment_name(first: int, last: int, *, lost: bool = False) -> str:
+    """File name in `segments/` of the sealed part of the journal that holds the records `first` to `last`, or, with
+    `lost`, of the note that they are gone."""
+    return f"{first:012d}-{last:012d}.{'lost' if lost else 'jsonl'}"
+
+
+def parse_segment_name(name: str) -> tuple[int, int, bool] | None:
+    """Return (first seq, last seq, whether they are gone); None where it is no segment's name."""
     match = _SEGMENT.match(name)
-    return (int(match[1]), int(match[2])) if match else None
+    return (int(match[1]), int(match[2]), match[3] == "lost") if match else None
 
 
 def snapshot_name(seq: int) -> str:

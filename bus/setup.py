@@ -13,7 +13,8 @@ from bus import layout
 from bus._fs import FileSystem, Refused
 from bus.errors import BusError, BusUnsafe
 from bus.folders import Folders, check_parents, check_root
-from bus.hand import newest_epoch
+from bus.hand import epochs_in
+from bus.quarantine import Quarantine
 from bus.reader import MAJOR, check_format
 from bus.wire import dumps
 
@@ -27,16 +28,18 @@ _OLDER = _MARKS_OF_OLDER | {layout.LOCKS_VIEW, layout.WORKERS_VIEW} | frozenset(
 _OURS_BEFORE_FORMAT = frozenset({layout.LOCK, layout.GITIGNORE, _NEW})
 
 
-def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
+def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) -> Folders:
     """Make the bus's directory if it is missing, and open it. Raises BusUnsafe, and BusError where that is impossible.
 
     A directory of ours that is empty, or holds what an older program left, becomes a bus and is closed to others. One
     that holds anything else is somebody's: it is refused before anything in it is touched. So is a bus that is open to
-    others.
+    others. With `sync` a directory that was just made survives a power cut.
     """
     path = os.path.abspath(path)
     try:
-        fs.mkdir(path)
+        fs.create_directory(path)
+        if sync:
+            _sync_name(fs, path)
     except FileExistsError:
         pass
     except OSError as error:
@@ -61,6 +64,15 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool) -> Folders:
         fs.close(root)
         raise
     return Folders(fs, path, root)
+
+
+def _sync_name(fs: FileSystem, path: str) -> None:
+    """Make the name of a folder last, which is an entry in the folder above."""
+    parent = fs.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fs.sync(parent)
+    finally:
+        fs.close(parent)
 
 
 def _refuse_foreign(names: Collection[str], path: str) -> None:
@@ -92,6 +104,8 @@ def furnish(folders: Folders, *, sync: bool) -> list[str]:
         fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=sync)
     for name in layout.FOLDERS:
         folders.make(name)
+    if sync:
+        fs.sync(root)
     return notes
 
 
@@ -103,7 +117,7 @@ def _move_legacy(fs: FileSystem, root: int) -> list[str]:
     # A crash half-way leaves the rest for the next number; nothing is ever overwritten.
     numbers = (name[len(_LEGACY) :] for name in names if name.startswith(_LEGACY))
     legacy = f"{_LEGACY}{1 + max((int(n) for n in numbers if n.isascii() and n.isdigit()), default=0)}"
-    fs.mkdir(legacy, at=root)
+    fs.create_directory(legacy, at=root)
     at = fs.open_directory(legacy, at=root)
     try:
         for name in old:
@@ -114,16 +128,26 @@ def _move_legacy(fs: FileSystem, root: int) -> list[str]:
 
 
 def take_epoch(folders: Folders, at_least: int, *, sync: bool) -> int:
-    """Begin a new epoch, higher than all before (`at_least` is the journal's), and return its number."""
+    """Begin a new epoch, higher than all before (`at_least` is the journal's), and return its number.
+
+    Conductors number their starts without gaps. What is beyond a gap was made by somebody else, and is set aside:
+    otherwise one file could use up all numbers.
+    """
     epochs = folders.fd(layout.EPOCHS)
-    epoch = max(newest_epoch(folders), at_least) + 1
+    taken = epochs_in(folders)
+    epoch = at_least + 1
+    while epoch in taken:
+        epoch += 1
+    if folders.evict is not None:
+        for foreign in sorted(number for number in taken if number > epoch):
+            folders.evict(layout.epoch_name(foreign), epochs, "no conductor made this epoch")
     folders.fs.create(layout.epoch_name(epoch), b"", at=epochs, sync=sync)
     if sync:
         folders.fs.sync(epochs)
     return epoch
 
 
-def write_wrapper(folders: Folders, owner: str) -> None:
+def write_wrapper(folders: Folders, quarantine: Quarantine, owner: str) -> None:
     """Make `bin/conductor`: this program, from this interpreter, whatever else is installed or on PYTHONPATH."""
     start = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "conductor_bus_start.py")
     command = shlex.join([sys.executable, "-E", "-P", start])
@@ -134,7 +158,7 @@ def write_wrapper(folders: Folders, owner: str) -> None:
             return
     except (FileNotFoundError, Refused):
         pass
-    folders.fs.replace(f"{owner}.wrapper", folders.fd(layout.TMP), layout.WRAPPER, at, body, mode=0o700)
+    quarantine.replace(f"{owner}.wrapper", folders.fd(layout.TMP), layout.WRAPPER, at, body, mode=0o700)
 
 
 def sweep(folders: Folders, owners: set[str]) -> None:

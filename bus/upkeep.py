@@ -123,6 +123,13 @@ class Upkeep:
                 reason = f"a hand-made claim: {running[task]} is running, and only its own end counts"
                 self.evict(name, events, reason, task=task, attempt=running[task])
 
+    def expel_epoch(self, number: int) -> None:
+        """Set aside a start of a conductor that no conductor made, as we hold the lock: no worker would start."""
+        epochs = self._folders.fd(layout.EPOCHS)
+        name = layout.epoch_name(number)
+        if self._exists(name, epochs):
+            self.evict(name, epochs, "no conductor made this epoch")
+
     def _exists(self, name: str, at: int) -> bool:
         try:
             self._fs.stat(name, at=at)
