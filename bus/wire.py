@@ -41,6 +41,9 @@ CONDUCTOR_TYPES = frozenset({
 })  # fmt: skip
 """Types of records that are facts and decisions of the conductor: a message of such a type is refused."""
 
+MAX_PID = (1 << 31) - 1
+"""Largest pid that a system call takes."""
+
 JsonObject = Mapping[str, Any]
 
 
@@ -143,6 +146,12 @@ class ProcRecord:
     start_ticks: int
     epoch: int
     """The epoch of the conductor that dispatched it."""
+    namespace: str = ""
+    """The pid namespace in which `pid` was seen; empty where the system has none, or the worker did not say."""
+    leftovers: str = "kill"
+    """What becomes of processes that outlive the command: `kill`, `keep` or `fail`."""
+    never_kill: Sequence[str] = ()
+    """Names of processes that live on in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +222,19 @@ def exit_from_json(data: JsonObject) -> ExitRecord:
 
 
 def proc_from_json(data: JsonObject) -> ProcRecord:
-    """Rebuild a `ProcRecord`, ignoring unknown fields."""
-    return ProcRecord(**_known(ProcRecord, data))
+    """Rebuild a `ProcRecord`, ignoring unknown fields. Raises TypeError where a field is not what it must be."""
+    proc = ProcRecord(**_known(ProcRecord, data))
+    numbers, texts = (proc.pid, proc.start_ticks, proc.epoch), (proc.boot, proc.namespace, proc.leftovers)
+    names = proc.never_kill
+    if (
+        not all(type(number) is int and number >= 0 for number in numbers)
+        or proc.pid > MAX_PID
+        or not all(isinstance(text, str) for text in texts)
+        or not isinstance(names, (list, tuple))
+        or not all(isinstance(name, str) for name in names)
+    ):
+        raise TypeError("not a claim")
+    return proc
 
 
 def spec_from_json(data: JsonObject) -> WorkerSpec:

@@ -1,23 +1,31 @@
-"""What a worker must write, for as long as it takes: a full disk may delay claim and result, never lose them."""
+"""What a worker must write, for as long as it takes: a full disk may delay claim and result, never lose them.
+
+While it waits, the name of its process says so: there is nothing else that it can write then.
+"""
 
 from __future__ import annotations
 
 import select
 from collections.abc import Callable
+from dataclasses import replace
 
 from bus.contract import Hand
 from bus.errors import AlreadyFinished, BusError, BusGone
 from bus.hand import result_message
-from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
+from bus.process import WAITS_FOR_DISK, rename_process
+from bus.wire import ExitRecord, ProcRecord, WireError, WorkerSpec, to_json
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between two tries; they double from the first to the longest."""
 
+NAME = "conductor-work"
+"""Name of a worker's process, in `ps` and `top`."""
+
 
 def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[float], object]) -> bool:
     """Write `exit.json` and announce it; False only where the bus is gone. `pause` waits for some seconds."""
-    seconds = FIRST_PAUSE
+    patience = _Patience(pause)
     written = False
     while True:
         try:
@@ -27,11 +35,12 @@ def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[f
                 hand.finish(record, durable=spec.durable)
         except AlreadyFinished:  # the file was written, then the disk was full for its message
             written = True
+        except WireError:  # whatever ran in the attempt can have left a report that no message may carry
+            record = replace(record, report=None, final_record=None)
         except (BusGone, FileNotFoundError):
             return False
         except (OSError, BusError):
-            pause(seconds)
-            seconds = min(seconds * 2, LONGEST_PAUSE)
+            patience.wait()
         else:
             return True
 
@@ -41,15 +50,36 @@ def claim(hand: Hand, proc: ProcRecord, pause: Callable[[float], object]) -> boo
 
     Raises BusGone, or FileNotFoundError, where the bus is gone.
     """
-    seconds = FIRST_PAUSE
+    patience = _Patience(pause)
     while True:
         try:
-            return hand.claim(proc)
+            claimed = hand.claim(proc)
         except (BusGone, FileNotFoundError):
             raise
         except OSError:
-            pause(seconds)
-            seconds = min(seconds * 2, LONGEST_PAUSE)
+            patience.wait()
+        else:
+            patience.over()
+            return claimed
+
+
+class _Patience:
+    """Waits longer and longer between tries, and says so."""
+
+    def __init__(self, pause: Callable[[float], object]) -> None:
+        self._pause = pause
+        self._seconds = FIRST_PAUSE
+
+    def wait(self) -> None:
+        """Wait before the next try."""
+        rename_process(WAITS_FOR_DISK)
+        self._pause(self._seconds)
+        self._seconds = min(self._seconds * 2, LONGEST_PAUSE)
+
+    def over(self) -> None:
+        """Nothing is waited for any more."""
+        if self._seconds > FIRST_PAUSE:
+            rename_process(NAME)
 
 
 def wait(seconds: float) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bus.contract import Hand
 from bus.errors import BusError
 from bus.layout import STDERR, STDOUT, attempt_dir
-from bus.process import HAVE_PROC, start_ticks
+from bus.process import HAVE_PROC, Realm, start_ticks
 from bus.wire import ExitRecord, ProcRecord, WorkerSpec
 from worker import tree
 from worker.core import (
@@ -58,18 +58,33 @@ _SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL
 class Origin:
     """What does not change from worker to worker; the warm process found it out once."""
 
-    boot: str
+    realm: Realm
     environ: Mapping[str, str]
+    umask: int = 0o022
+    """The user's, for commands; a worker itself lets nobody else read what it makes."""
 
 
 def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
     """Carry out the attempt; return the exit code of the worker's own process, which nobody's decision rests on."""
-    pid = os.getpid()
-    if not claim(hand, ProcRecord(origin.boot, pid, start_ticks(pid), spec.epoch), wait):
+    if not claim(hand, own_claim(spec, origin), wait):
         return ALREADY_CLAIMED
     why = refusal(spec, hand.revoked(), hand.newest_epoch())
     record = not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()
     return 0 if hand_in(record, spec, hand, wait) else BUS_LOST
+
+
+def own_claim(spec: WorkerSpec, origin: Origin) -> ProcRecord:
+    """Return who this process is, and what a conductor must know that ends what is left of the attempt."""
+    pid = os.getpid()
+    return ProcRecord(
+        boot=origin.realm.boot,
+        pid=pid,
+        start_ticks=start_ticks(pid),
+        epoch=spec.epoch,
+        namespace=origin.realm.namespace,
+        leftovers=spec.leftovers,
+        never_kill=spec.never_kill,
+    )
 
 
 class _Run:
@@ -80,6 +95,7 @@ class _Run:
         self._hand = hand
         self._signals = signals
         self._environment = command_environment(origin.environ, spec)
+        self._umask = origin.umask
         self._folder = os.path.join(spec.bus, attempt_dir(spec.attempt))
         self._stdout = Pump(Log(self._folder, STDOUT, spec.log_cap))
         self._stderr = Pump(Log(self._folder, STDERR, spec.log_cap))
@@ -119,7 +135,11 @@ class _Run:
 
     def _spawn(self, argv: Sequence[str], *, last: bool) -> None:
         """Start the process of a step. The pipes are shared by all steps; after the last one our ends are closed."""
-        self._pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
+        own = os.umask(self._umask)
+        try:
+            self._pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
+        finally:
+            os.umask(own)
         self._reaped = False
         if last:
             self._stdout.close_writer()

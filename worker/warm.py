@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from bus.hand import open_hand
 from bus.layout import attempt_dir
-from bus.process import HAVE_PIDFD, boot_id
+from bus.process import HAVE_PIDFD, realm
 from bus.wire import WorkerSpec, dumps, spec_from_json
 from worker.runner import Origin, run
 from worker.signals import Signals
@@ -39,7 +39,7 @@ def serve(arguments: list[str]) -> int:
     _detach(channel.fileno())
     become_subreaper = load_subreaper()
     become_subreaper()
-    origin = Origin(boot_id(), dict(os.environ))
+    origin = Origin(realm(), dict(os.environ), os.umask(0o077))
     signal.signal(signal.SIGCHLD, _reap)
     gc.collect()
     gc.freeze()

@@ -2,6 +2,9 @@
 
 Only yields facts. The order of looking is what makes LOST safe: first the launcher's word that a worker ended, then
 the inbox, then `exit.json`, then the lock, then proof that nothing of the tree is left, then `exit.json` once more.
+
+Whose lock is held is alive, wherever it runs: in this boot, in a container beside ours, or on another machine. Pids
+that were recorded elsewhere are not even looked at; such a worker is stopped by `revoked` alone.
 """
 
 from __future__ import annotations
@@ -10,24 +13,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bus.contract import Host
-from bus.wire import AttemptId, ExitRecord, TaskId
+from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
-from conductor.runtime.launch.base import Launcher, Life
+from conductor.runtime.launch.base import NO_TRACE, Elsewhere, Launcher, Life, Trace
 
 LINGER = 5.0
 """Seconds that a worker may live on after it has written its result."""
+
+LATE = 10.0
+"""Longest time between two looks that counts, twice the longest sleep of the loop. Whoever was held up for longer (a
+suspended machine or container, a full disk) finds workers that were held up as well."""
+
+_GONE: Mapping[Elsewhere | None, str] = {
+    None: "the worker died before it wrote its result",
+    "boot": "nothing of the boot in which it was started lives",
+    "namespace": "its worker ran in another pid namespace (a container) and is gone",
+}
 
 
 @dataclass(slots=True)
 class _Open:
     task: TaskId
-    force_at: float | None = None
-    """Monotonic time after which the tree is ended from here, because the worker's own ladder should be over."""
-    detail: str = "the worker died before it wrote its result"
     inherited: bool = False
     """Whether an earlier conductor dispatched it."""
+    force_at: float | None = None
+    """When the tree is ended from here, because the worker's own ladder should be over; on the clock of `Attempts`."""
+    stopping: str | None = None
+    """Reason of the stop."""
     kill_at: float | None = None
-    """Monotonic time after which a worker that has written its result, and does not end, is ended."""
+    """When a worker that has written its result, and does not end, is ended; on the same clock."""
 
 
 class Attempts:
@@ -39,7 +53,9 @@ class Attempts:
         self._open: dict[AttemptId, _Open] = {}
         self.unsettled = False
         """Whether, since the last `suspects`, the end of some attempt could not be told yet: look again soon."""
-        self._now = 0.0
+        self._looked: float | None = None
+        self._clock = 0.0
+        """Seconds during which this process was there to look: gaps are left out."""
         self._lives: Mapping[AttemptId, Life] = {}
 
     def task_of(self, attempt: AttemptId) -> TaskId | None:
@@ -55,64 +71,83 @@ class Attempts:
         """Its end is journaled."""
         self._open.pop(attempt, None)
 
-    def stopping(self, attempt: AttemptId, reason: str, force_at: float) -> None:
-        """A stop was begun; from `force_at` on its tree is ended from here."""
-        if attempt in self._open:
-            self._open[attempt].force_at = force_at
-            self._open[attempt].detail = f"ended by the conductor ({reason}): the worker did not do it in time"
+    def stopping(self, attempt: AttemptId, reason: str, grace: float) -> None:
+        """A stop was begun; after `grace` seconds its tree is ended from here. Who stops again wins no time."""
+        one = self._open.get(attempt)
+        if one is not None and one.force_at is None:
+            one.force_at, one.stopping = self._clock + grace, reason
+
+    def postpone(self, seconds: float) -> None:
+        """Nobody could write until now: give workers so much more time before they are ended from here."""
+        for one in self._open.values():
+            one.force_at = None if one.force_at is None else one.force_at + seconds
+            one.kill_at = None if one.kill_at is None else one.kill_at + seconds
 
     def next_deadline(self, now: float) -> float | None:
-        """Return the earliest `force_at` still to come; None where there is none."""
-        coming = (one.force_at for one in self._open.values() if one.force_at is not None and one.force_at > now)
-        return min(coming, default=None)
+        """Return when the next tree is to be ended from here, in monotonic time; None where none is."""
+        coming = (one.force_at for one in self._open.values() if one.force_at is not None)
+        wait = min((at - self._clock for at in coming if at > self._clock), default=None)
+        return None if wait is None else now + wait
 
     def suspects(self, now: float) -> list[AttemptId]:
         """Return attempts whose worker ended, is unknown to the launcher, or had its time to stop."""
         self.unsettled = False
-        self._now, self._lives = now, self._launcher.poll(self._open)
+        if self._looked is not None:
+            self._clock += min(now - self._looked, LATE)
+        self._looked, self._lives = now, self._launcher.poll(self._open)
         return [
             attempt
             for attempt, one in self._open.items()
-            if self._lives.get(attempt, "lost") in ("ended", "lost")
-            or (one.force_at is not None and now >= one.force_at)
+            if self._lives.get(attempt, "lost") in ("ended", "lost") or self._is_due(one.force_at)
         ]
 
-    def settle(self, attempt: AttemptId, now: float) -> Fact | None:
+    def settle(self, attempt: AttemptId) -> Fact | None:
         """Return what became of a suspect of which the inbox holds no RESULT; None where it cannot be told yet."""
-        fact = self._fate(attempt, self._open[attempt], now)
+        try:
+            fact = self._fate(attempt, self._open[attempt])
+        except OSError:  # no descriptors, a disk with errors: it cannot be told now
+            fact = None
         self.unsettled |= fact is None
         return fact
 
-    def _fate(self, attempt: AttemptId, one: _Open, now: float) -> Fact | None:
+    def _fate(self, attempt: AttemptId, one: _Open) -> Fact | None:
         if fact := self._result(attempt, one.task):
             return fact
         if error := self._launcher.failure(attempt):
             return LaunchFailed(one.task, attempt, error)
-        forced = one.force_at is not None and now >= one.force_at
-        if self._host.is_live(attempt) and not forced:
+        proc = self._host.read_proc(attempt)
+        if self._host.is_live(attempt) and (not self._is_due(one.force_at) or self._waits(proc)):
             return None
-        if not self._prove_empty(attempt):
+        if not self._prove_empty(attempt, stopped=one.force_at is not None):
             return None
         if fact := self._result(attempt, one.task):
             return fact
-        if self._may_have_run(attempt, one):
-            return WorkerGone(one.task, attempt, True, one.detail)
+        return self._lost(attempt, one, proc)
+
+    def _lost(self, attempt: AttemptId, one: _Open, proc: ProcRecord | None) -> Fact:
+        elsewhere = self._launcher.elsewhere(proc) if proc else None
+        detail = _GONE[elsewhere]
+        if one.stopping is not None and elsewhere is None:
+            detail = f"ended by the conductor ({one.stopping}): the worker did not do it in time"
+        if proc is not None or self._may_have_run(attempt, one):
+            return WorkerGone(one.task, attempt, True, detail, reboot=elsewhere is not None)
         if one.inherited:
             return LaunchFailed(one.task, attempt, "the conductor died before the worker was started")
-        return WorkerGone(one.task, attempt, False, one.detail)
+        return WorkerGone(one.task, attempt, False, detail)
 
     def _may_have_run(self, attempt: AttemptId, one: _Open) -> bool:
         """Tell whether the command may have been exec'ed: then the attempt counts, whatever was deleted since.
 
         An attempt of an earlier conductor that has no folder was most likely never launched.
         """
-        if self._launcher.may_have_run(attempt) or self._host.read_proc(attempt) is not None:
-            return True
-        return not one.inherited and not self._host.has_attempt(attempt)
+        return self._launcher.may_have_run(attempt) or (not one.inherited and not self._host.has_attempt(attempt))
 
     def is_over(self, attempt: AttemptId, exit: ExitRecord) -> bool:
         """Tell whether a result may count: its worker is gone, and its tree was proved empty, by the worker or now."""
-        over = self._worker_is_gone(attempt) and (exit.tree_empty or self._prove_empty(attempt))
+        try:
+            over = self._worker_is_gone(attempt) and (exit.tree_empty or self._prove_empty(attempt, stopped=True))
+        except OSError:
+            over = False
         self.unsettled |= not over
         return over
 
@@ -122,14 +157,29 @@ class Attempts:
             return True
         one = self._open[attempt]
         if one.kill_at is None:
-            one.kill_at = self._now + LINGER
-        elif self._now >= one.kill_at:
-            self._launcher.kill_tree(attempt, self._host.read_command(attempt))
+            one.kill_at = self._clock + LINGER
+        elif self._is_due(one.kill_at) and not self._waits(self._host.read_proc(attempt)):
+            self._prove_empty(attempt, stopped=False)
         return False
 
-    def _prove_empty(self, attempt: AttemptId) -> bool:
-        """End what is left of an attempt's tree; True once nothing is."""
-        return self._launcher.kill_tree(attempt, self._host.read_command(attempt))
+    def _prove_empty(self, attempt: AttemptId, *, stopped: bool) -> bool:
+        """End what is left of an attempt's tree; True once nothing is. A stop ends also what a task may leave."""
+        proc = self._host.read_proc(attempt)
+        elsewhere = self._launcher.elsewhere(proc) if proc else None
+        if elsewhere == "boot":  # nothing lives that long; where the lock is held, it is by another machine
+            return not self._host.is_live(attempt)
+        trace = NO_TRACE
+        if proc is not None:
+            command = self._host.read_command(attempt) if elsewhere is None else None
+            trace = Trace(command, frozenset(proc.never_kill), proc.leftovers == "keep" and not stopped)
+        return self._launcher.kill_tree(attempt, trace) and not self._host.is_live(attempt)
+
+    def _waits(self, proc: ProcRecord | None) -> bool:
+        """Tell whether a worker has its result and no room to write it: then it has nothing left to end."""
+        return proc is not None and self._launcher.waits_for_disk(proc)
+
+    def _is_due(self, at: float | None) -> bool:
+        return at is not None and self._clock >= at
 
     def reconcile(self, attempts: Iterable[tuple[TaskId, AttemptId]]) -> list[Fact]:
         """Watch the attempts of an earlier conductor from now on; return which of them are alive.
@@ -139,14 +189,18 @@ class Attempts:
         facts: list[Fact] = []
         for task, attempt in attempts:
             self._open[attempt] = _Open(task, inherited=True)
-            if self._host.read_exit(attempt) is not None:
-                continue
-            live = self._host.is_live(attempt)
-            # The lock of this very bus says who lives; only where its folder was deleted the claim must do.
-            known = live or not self._host.has_attempt(attempt)
-            if (known and self._launcher.reattach(attempt, self._host.read_proc(attempt))) or live:
+            if self._is_found(attempt):
                 facts.append(AttemptAdopted(task, attempt))
         return facts
+
+    def _is_found(self, attempt: AttemptId) -> bool:
+        """Tell whether an attempt of an earlier conductor is alive and without a result; have it watched."""
+        if self._host.read_exit(attempt) is not None:
+            return False
+        live = self._host.is_live(attempt)
+        # The lock of this very bus says who lives; only where its folder was deleted the claim must do.
+        known = live or not self._host.has_attempt(attempt)
+        return (known and self._launcher.reattach(attempt, self._host.read_proc(attempt))) or live
 
     def _result(self, attempt: AttemptId, task: TaskId) -> ResultReceived | None:
         exit = self._host.read_exit(attempt)

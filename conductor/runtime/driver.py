@@ -124,7 +124,7 @@ class Driver:
         suspects = self._attempts.suspects(now)
         entries += self._inbound.read(self._attempts)
         told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
-        settled = [self._attempts.settle(suspect, now) for suspect in suspects if suspect not in told]
+        settled = [self._attempts.settle(suspect) for suspect in suspects if suspect not in told]
         entries += [entry_of(fact) for fact in settled if fact is not None]
         entries += [entry_of(fact) for fact in self._launches.go_on(now)]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
@@ -195,7 +195,7 @@ class Driver:
                 self._consequences += self._launches.forget(attempt)
                 ports.host.revoke(attempt, reason)
                 ports.launcher.terminate(attempt)
-                self._attempts.stopping(attempt, reason, now + ports.stop_grace)
+                self._attempts.stopping(attempt, reason, ports.stop_grace)
             case CloseAttempt(_, attempt):
                 self._attempts.closed(attempt)
                 ports.host.close_attempt(attempt)

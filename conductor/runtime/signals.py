@@ -6,6 +6,7 @@ The handlers only count and write a byte to a pipe, which wakes the loop.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import suppress
 from types import FrameType
@@ -60,6 +61,14 @@ class Signals:
         """Make `wake_fd` readable; safe from any thread and from a signal handler."""
         with suppress(OSError):  # full: a wake is under way already; closed: the run is over
             os.write(self._write_fd, b"\0")
+
+    def wait(self, seconds: float, *fds: int) -> None:
+        """Wait until a signal or a watch wakes us, one of `fds` is readable, or time is up."""
+        poll = select.poll()
+        for fd in (self.wake_fd, *fds):
+            poll.register(fd, select.POLLIN)
+        poll.poll(max(seconds, 0.0) * 1000)
+        self.clear()
 
     def clear(self) -> None:
         """Empty the pipe behind `wake_fd`."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from bus.wire import AttemptId, ProcRecord, Stamp, WorkerSpec
-from conductor.runtime.launch.base import LaunchError, Life
+from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
 
 
 class FakeClock:
@@ -54,6 +54,10 @@ class FakeLauncher:
         """What `failure` says of attempts that were accepted and then could not be started."""
         self.ran: set[AttemptId] = set()
         """Attempts of which `may_have_run` says yes."""
+        self.away: Elsewhere | None = None
+        """What `elsewhere` says of every claim."""
+        self.waiting: set[int] = set()
+        """Pids of workers that wait for a full disk."""
         self._capacity = capacity
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
@@ -80,10 +84,18 @@ class FakeLauncher:
         """Remember the hint."""
         self.terminated.append(attempt)
 
-    def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+    def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
         """Remember it and say whether nothing is left."""
         self.killed.append(attempt)
         return self.empty
+
+    def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
+        """Say what the test says."""
+        return self.away
+
+    def waits_for_disk(self, proc: ProcRecord) -> bool:
+        """Say what the test says."""
+        return proc.pid in self.waiting
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Find an attempt that lives."""

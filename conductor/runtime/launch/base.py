@@ -8,12 +8,34 @@ writes `exit.json` itself, and claims its attempt, so an engine that starts a se
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bus.wire import AttemptId, ProcRecord, WorkerSpec
+from bus.wire import AttemptId, JsonObject, ProcRecord, WorkerSpec
 
 Life = Literal["pending", "running", "ended", "lost"]
 """`pending`: accepted, not started. `lost`: the engine does not know; it does not mean dead."""
+
+
+Elsewhere = Literal["boot", "namespace"]
+"""What parts the pids of a claim from ours: the machine was started again since, or they were seen in another pid
+namespace (a container)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What an attempt's `proc.json` says of its processes, as far as it means anything here."""
+
+    command: JsonObject | None = None
+    """`{"pid", "start_ticks", "session"}` of the command; None where it is not known, or not here."""
+    spared: frozenset[str] = frozenset()
+    """Names of processes that live on in any case, and do not count."""
+    keeps: bool = False
+    """Whether what outlives the command may stay: then, where the command itself has ended, what made a session of its
+    own is left alone."""
+
+
+NO_TRACE = Trace()
 
 
 class LaunchError(Exception):
@@ -44,11 +66,16 @@ class Launcher(Protocol):
     def terminate(self, attempt: AttemptId) -> None:
         """Hint that the worker should look at its `revoked` file now (TERM). Idempotent; a vanished one is no error."""
 
-    def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
-        """End everything that is left of the attempt with KILL and tell whether it is proved empty.
-
-        Called again at each pass until it says True. `command` is what `read_command` says.
+    def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
+        """End everything that is left of the attempt with KILL, but for what policy keeps; tell whether it is proved
+        empty. Called again at each pass until it says True.
         """
+
+    def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
+        """Tell why the processes of a claim cannot be told by their pids here; None where they can."""
+
+    def waits_for_disk(self, proc: ProcRecord) -> bool:
+        """Tell whether the worker says that the disk is too full for what it must write. It is left in peace then."""
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Go on watching an attempt that an earlier conductor launched; False where nothing of it is found."""

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bus.layout import PROC, attempt_dir
-from bus.process import HAVE_PIDFD, HAVE_PROC, boot_id, look, send_signal, start_ticks
+from bus.process import HAVE_PIDFD, HAVE_PROC, look, realm, send_signal, start_ticks, waits_for_disk
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
-from conductor.runtime.launch.base import LaunchError, Life
+from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
 from conductor.runtime.launch.own_bus import OwnBus
-from conductor.runtime.launch.survivors import Survivors, worker_of
+from conductor.runtime.launch.survivors import Survivors, holds_lock, worker_of
 from conductor.runtime.launch.warm import WarmProcess
 
 AT_ONCE = 1000
@@ -53,7 +53,7 @@ class LocalLauncher:
 
     def __init__(self, bus: str) -> None:
         """Start the warm process. `bus` is the path of the bus whose attempts are launched; it need not exist yet."""
-        self._boot = boot_id()
+        self._realm = realm()
         self._workers: dict[AttemptId, _Worker] = {}
         self._bus = OwnBus(bus)
         self._survivors = Survivors(self._bus)
@@ -110,7 +110,7 @@ class LocalLauncher:
         elif worker.life == "running":
             _signal(worker, signal.SIGTERM)
 
-    def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+    def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
         """KILL the worker and everything of its tree. See `base.Launcher.kill_tree`."""
         self._read_answers()
         worker = self._workers.get(attempt)
@@ -119,21 +119,36 @@ class LocalLauncher:
         if worker is not None and worker.life in ("pending", "running"):
             _signal(worker, signal.SIGKILL)
             return False
-        return self._survivors.end(attempt, command)
+        return self._survivors.end(attempt, trace)
+
+    def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
+        """Compare the realm of a claim with ours. A claim that names no namespace says nothing against ours."""
+        if proc.boot != self._realm.boot:
+            return "boot"
+        return None if proc.namespace in ("", self._realm.namespace) else "namespace"
+
+    def waits_for_disk(self, proc: ProcRecord) -> bool:
+        """Read the name that the worker gives its process."""
+        return self.elsewhere(proc) is None and waits_for_disk(proc.pid, proc.start_ticks)
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Watch a worker by the identity in its claim, or by its lock where there is no claim (not yet, or its folder
-        was deleted); False where no such process lives."""
+        was deleted); False where no such process lives, or none that can be seen from here."""
         if proc is None:
             found = worker_of(self._bus, attempt)
             identity = (found.pid, found.start_ticks) if found else None
         else:
-            identity = (proc.pid, proc.start_ticks) if proc.boot == self._boot else None
+            identity = (proc.pid, proc.start_ticks) if self._is_here(attempt, proc) else None
         worker = _Worker()
         if identity is None or not _watch(worker, *identity):
             return False
         self._workers[attempt] = worker
         return True
+
+    def _is_here(self, attempt: AttemptId, proc: ProcRecord) -> bool:
+        """Tell whether the process of a claim is the worker: whatever ran in the attempt can have written the claim,
+        but only the worker holds the lock."""
+        return self.elsewhere(proc) is None and (not HAVE_PROC or holds_lock(proc.pid, self._bus.lock_path(attempt)))
 
     def capacity(self) -> int:
         """How many more would start now."""

@@ -7,7 +7,13 @@ that find nothing prove emptiness.
 
 Why a session number can be trusted: as long as one of its processes lives, the kernel gives its number to no other
 process. Had the number been given away meanwhile, the new owner leads a session of its own: then a leader with that pid
-lives again, and the session is not taken for ours.
+lives again, and the session is not taken for ours. A number that was seen in another realm is never used: the caller
+leaves it out of the trace.
+
+What policy keeps is left alone and does not count: programs of certain names, and, where the task may leave processes
+behind and its command has ended, whatever made a session of its own, as a server does that was started on purpose. What
+is still in the worker's session is ended even then: it may be a verify command, which must not run beside the next
+attempt.
 """
 
 from __future__ import annotations
@@ -15,11 +21,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from bus.layout import parse_attempt
 from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, send_signal
-from bus.wire import AttemptId
+from bus.wire import AttemptId, JsonObject
+from conductor.runtime.launch.base import Trace
 from conductor.runtime.launch.own_bus import OwnBus, environment, open_files
 
 NONCE_VARIABLE = b"CONDUCTOR_NONCE="
@@ -35,12 +42,12 @@ class Survivors:
         self._clean: dict[AttemptId, int] = {}
         self._met: set[AttemptId] = set()
 
-    def end(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
+    def end(self, attempt: AttemptId, trace: Trace) -> bool:
         """KILL what is left of the attempt; True once two passes in a row found nothing."""
         if not HAVE_PROC:
-            return _end_group(command)
+            return _end_group(trace.command)
         while self._clean.get(attempt, 0) < CLEAN_PASSES:
-            left = list(find(self._bus, attempt, command))
+            left = list(find(self._bus, attempt, trace))
             if left:
                 self._met.add(attempt)
                 self._clean[attempt] = 0
@@ -60,17 +67,20 @@ class Survivors:
         self._met.discard(attempt)
 
 
-def find(bus: OwnBus, attempt: AttemptId, command: Mapping[str, object] | None) -> Iterator[ProcessInfo]:
-    """Yield the living processes of an attempt."""
+def find(bus: OwnBus, attempt: AttemptId, trace: Trace) -> Iterator[ProcessInfo]:
+    """Yield the living processes of an attempt that are to be ended."""
     nonce = parse_attempt(attempt)[2].encode()
-    session = _session(command)
-    since = _number(command, "start_ticks")
+    led = _number(trace.command, "session")
+    session = led if _leaderless(led) else 0
+    since = _number(trace.command, "start_ticks")
+    keeps = trace.keeps and not _runs(trace.command)
     for info in all_processes():
         if info.dead or info.pid == os.getpid():
             continue
         in_session = session and info.session == session and info.start_ticks >= since
         if in_session or carries_nonce(info.pid, nonce):
-            if not bus.is_anothers(info.pid, attempt):
+            kept = info.name in trace.spared or (keeps and info.session != led)
+            if not kept and not bus.is_anothers(info.pid, attempt):
                 yield info
         elif holds_lock(info.pid, bus.lock_path(attempt)):
             yield info
@@ -111,14 +121,21 @@ def carries_nonce(pid: int, nonce: bytes) -> bool:
     return False
 
 
-def _session(command: Mapping[str, object] | None) -> int:
-    """The session to look for; 0 where none is known or its number belongs to somebody else by now."""
-    session = _number(command, "session")
+def _leaderless(session: int) -> bool:
+    """Tell whether nobody leads a session of this number: a leader that lives is somebody else's by now."""
     leader = look(session) if session else None
-    return 0 if leader is not None and not leader.dead else session
+    return leader is None or leader.dead
 
 
-def _number(command: Mapping[str, object] | None, key: str) -> int:
+def _runs(command: JsonObject | None) -> bool:
+    """Tell whether the command itself lives; where it is not known it may."""
+    if command is None:
+        return True
+    info = look(_number(command, "pid"))
+    return info is not None and not info.dead and info.start_ticks == _number(command, "start_ticks")
+
+
+def _number(command: JsonObject | None, key: str) -> int:
     value = command.get(key) if command else None
     return value if isinstance(value, int) else 0
 
@@ -130,7 +147,7 @@ def _kill(info: ProcessInfo) -> None:
         return  # it stays, so the next pass finds it again and the attempt is not empty
 
 
-def _end_group(command: Mapping[str, object] | None) -> bool:
+def _end_group(command: JsonObject | None) -> bool:
     """Without /proc: end the command's process group; what made a session of its own is not found."""
     group = _number(command, "pid")
     if not group:

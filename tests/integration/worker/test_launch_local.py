@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from bus.process import Realm
 from bus.wire import AttemptId, dumps, to_json
-from conductor.runtime.launch.base import LaunchError
+from conductor.runtime.launch.base import NO_TRACE, LaunchError, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.warm import Answer
 from tests.integration.tools import alive, wait_for
@@ -65,7 +66,7 @@ def test_what_a_killed_worker_left_is_ended_and_proved_empty(bench: Bench) -> No
     die(bench, spec.attempt, command["session"])
     pids = [int(line) for line in path.read_text().split()]
     assert all(map(alive, pids))
-    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, command), "an empty tree")
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
     assert not any(map(alive, pids))
     assert bench.host.read_exit(spec.attempt) is None
 
@@ -74,7 +75,7 @@ def test_a_survivor_without_the_nonce_is_found_by_its_session(bench: Bench) -> N
     spec = bench.launch(("env", "-i", "/bin/sleep", "64"))
     command = bench.wait_command(spec)
     die(bench, spec.attempt, command["session"])
-    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, command), "an empty tree")
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
     assert not alive(command["pid"])
 
 
@@ -83,9 +84,10 @@ def test_a_worker_that_hangs_is_ended_with_its_tree(bench: Bench) -> None:
     command = bench.wait_command(spec)
     wait_for(lambda: bench.life(spec.attempt) == "running", "the answer")
     os.kill(command["session"], signal.SIGSTOP)
-    assert not bench.launcher.kill_tree(spec.attempt, command)
+    assert not bench.launcher.kill_tree(spec.attempt, Trace(command))
     wait_for(
-        lambda: bench.life(spec.attempt) == "ended" and bench.launcher.kill_tree(spec.attempt, command), "emptiness"
+        lambda: bench.life(spec.attempt) == "ended" and bench.launcher.kill_tree(spec.attempt, Trace(command)),
+        "emptiness",
     )
     assert not alive(command["pid"])
 
@@ -96,7 +98,7 @@ def test_a_session_number_that_belongs_to_somebody_else_is_not_touched(bench: Be
     bystander = subprocess.Popen(["sleep", "66"], start_new_session=True)
     try:
         stale = {"pid": bystander.pid, "start_ticks": 1, "session": bystander.pid}
-        assert bench.launcher.kill_tree(spec.attempt, stale)
+        assert bench.launcher.kill_tree(spec.attempt, Trace(stale))
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -179,7 +181,7 @@ def test_the_launcher_says_what_it_does_not_know(bench: Bench) -> None:
     assert bench.life(spec.attempt) == "lost"
     bench.launcher.terminate(spec.attempt)
     assert bench.launcher.capacity() > 0
-    assert bench.launcher.kill_tree(spec.attempt, None)
+    assert bench.launcher.kill_tree(spec.attempt, NO_TRACE)
 
 
 def test_a_fork_that_fails_is_an_answer_and_frees_the_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ def test_a_fork_that_fails_is_an_answer_and_frees_the_lock(bench: Bench, monkeyp
     ours, theirs = socket.socketpair()
     with ours, theirs:
         order = dumps(to_json(spec)).encode()
-        answer, pidfd = fork_worker(order, live, theirs, Origin("boot", {}), lambda: True)
+        answer, pidfd = fork_worker(order, live, theirs, Origin(Realm("boot", ""), {}), lambda: True)
     assert answer == {"attempt": spec.attempt, "error": "fork: Resource temporarily unavailable"}
     assert pidfd == -1
     assert not bench.host.is_live(spec.attempt)
@@ -207,7 +209,7 @@ def test_an_order_that_got_no_worker_has_ended(bench: Bench, monkeypatch: pytest
     monkeypatch.setattr(bench.launcher._warm, "answers", lambda: [Answer(refused.attempt, 0, -1, "fork: no room")])
     assert bench.life(refused.attempt) == "ended"
     monkeypatch.undo()
-    assert bench.launcher.kill_tree(refused.attempt, None)
+    assert bench.launcher.kill_tree(refused.attempt, NO_TRACE)
     assert bench.launcher.failure(refused.attempt) == "fork: no room"
     assert not bench.launcher.may_have_run(refused.attempt)
     bench.launcher.terminate(spec.attempt)

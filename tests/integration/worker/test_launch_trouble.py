@@ -14,7 +14,7 @@ import pytest
 from bus.layout import LIVE
 from bus.wire import AttemptId
 from conductor.runtime.launch import local, warm
-from conductor.runtime.launch.base import LaunchError
+from conductor.runtime.launch.base import NO_TRACE, LaunchError, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import find, worker_of
@@ -49,7 +49,7 @@ def test_a_warm_process_that_hangs_is_given_up_and_the_next_order_gets_another(
         assert error == "the warm process did not answer within 0.05 s and was ended"
         assert not bench.launcher.may_have_run(spec.attempt)
         assert not bench.host.is_live(spec.attempt)
-        assert bench.launcher.kill_tree(spec.attempt, None)
+        assert bench.launcher.kill_tree(spec.attempt, NO_TRACE)
     monkeypatch.undo()
     assert bench.run(("true",)).command == {"code": 0, "signal": None}
 
@@ -57,7 +57,7 @@ def test_a_warm_process_that_hangs_is_given_up_and_the_next_order_gets_another(
 def test_an_order_without_an_answer_can_be_ended_at_once(bench: Bench, suspended: int) -> None:
     spec = bench.launch(("true",))
     bench.launcher.terminate(spec.attempt)
-    assert bench.launcher.kill_tree(spec.attempt, None)
+    assert bench.launcher.kill_tree(spec.attempt, NO_TRACE)
     assert bench.life(spec.attempt) == "lost"
     assert "had not answered" in str(bench.launcher.failure(spec.attempt))
 
@@ -116,7 +116,7 @@ def test_a_worker_that_was_forked_and_died_without_an_answer_may_have_run(
     monkeypatch.setattr(local, "ANSWER_LIMIT", 0.0)
     assert bench.life(spec.attempt) == "lost"
     assert (bench.launcher.failure(spec.attempt), bench.launcher.may_have_run(spec.attempt)) == (None, True)
-    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, NO_TRACE), "an empty tree")
     assert not alive(command["pid"])
 
 
@@ -128,7 +128,7 @@ def test_an_attempt_that_had_a_worker_may_have_run(bench: Bench) -> None:
     os.kill(command["session"], signal.SIGKILL)
     wait_for(lambda: bench.life(spec.attempt) == "ended", "the worker's end")
     assert bench.launcher.may_have_run(spec.attempt)
-    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, NO_TRACE), "an empty tree")
 
 
 def test_a_worker_whose_folder_was_deleted_is_found_again_by_another_launcher(bench: Bench) -> None:
@@ -152,8 +152,8 @@ def test_a_living_worker_that_nobody_watches_is_ended_before_the_attempt_is_call
     os.kill(command["session"], signal.SIGSTOP)
     bench.launcher.close()
     bench.launcher = LocalLauncher(str(bench.bus))
-    assert not bench.launcher.kill_tree(spec.attempt, None)
-    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, None), "an empty tree")
+    assert not bench.launcher.kill_tree(spec.attempt, NO_TRACE)
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, NO_TRACE), "an empty tree")
     assert not alive(command["session"])
     assert not alive(command["pid"])
     assert bench.launcher.may_have_run(spec.attempt)
@@ -171,7 +171,7 @@ def test_who_only_probes_the_lock_is_not_taken_for_the_worker(bench: Bench) -> N
         assert bystander.stdout is not None
         assert bystander.stdout.readline() == b"\n"
         assert bench.host.is_live(spec.attempt) is False
-        assert bench.launcher.kill_tree(spec.attempt, None)
+        assert bench.launcher.kill_tree(spec.attempt, NO_TRACE)
         assert bystander.poll() is None
         bystander.kill()
 
@@ -184,7 +184,9 @@ def test_a_copy_of_the_bus_leaves_the_originals_processes_alone(bench: Bench) ->
     other = LocalLauncher(str(copy))
     try:
         assert worker_of(OwnBus(str(copy)), spec.attempt) is None
-        assert other.kill_tree(spec.attempt, bench.host.read_command(spec.attempt)), "nothing of it is the copy's"
+        assert other.kill_tree(spec.attempt, Trace(bench.host.read_command(spec.attempt))), (
+            "nothing of it is the copy's"
+        )
         assert alive(command["pid"])
         assert bench.life(spec.attempt) == "running"
     finally:
@@ -201,7 +203,7 @@ def test_a_bus_that_was_moved_still_finds_its_processes(bench: Bench) -> None:
     try:
         own = OwnBus(str(moved))
         assert worker_of(own, spec.attempt) is not None
-        assert list(find(own, spec.attempt, command))
+        assert list(find(own, spec.attempt, Trace(command)))
     finally:
         moved.rename(bench.bus)
     bench.launcher.terminate(spec.attempt)

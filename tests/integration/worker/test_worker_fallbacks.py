@@ -9,6 +9,7 @@ import pytest
 
 from bus import process
 from bus.process import send_signal, start_ticks
+from conductor.runtime.launch.base import NO_TRACE, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import Survivors
@@ -46,10 +47,10 @@ def test_without_pidfds_the_start_is_still_compared(sleeper: int, monkeypatch: p
 def test_without_proc_survivors_are_ended_by_their_group(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conductor.runtime.launch.survivors.HAVE_PROC", False)
     survivors, attempt = Survivors(OwnBus("/nowhere")), "1.1~1-0a1b2c3d"
-    assert survivors.end(attempt, None)  # type: ignore[arg-type]
-    assert not survivors.end(attempt, {"pid": sleeper})  # type: ignore[arg-type]
+    assert survivors.end(attempt, NO_TRACE)  # type: ignore[arg-type]
+    assert not survivors.end(attempt, Trace({"pid": sleeper}))  # type: ignore[arg-type]
     os.waitpid(sleeper, 0)
-    assert survivors.end(attempt, {"pid": sleeper})  # type: ignore[arg-type]
+    assert survivors.end(attempt, Trace({"pid": sleeper}))  # type: ignore[arg-type]
 
 
 def test_without_pidfds_a_launcher_watches_by_pid_and_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

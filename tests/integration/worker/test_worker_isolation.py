@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from bus.wire import AttemptId
+from conductor.runtime.launch.base import Trace
 from tests.integration.tools import wait_for
 from tests.integration.worker.conftest import Bench
 
@@ -56,7 +57,10 @@ def test_the_warm_process_and_the_conductor_keep_no_copy_of_the_lock(bench: Benc
     os.kill(session, signal.SIGKILL)
     bench_wait_dead(bench, spec.attempt)
     assert not bench.host.is_live(spec.attempt)
-    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, bench.host.read_command(spec.attempt)), "the command's end")
+    wait_for(
+        lambda: bench.launcher.kill_tree(spec.attempt, Trace(bench.host.read_command(spec.attempt))),
+        "the command's end",
+    )
 
 
 def bench_wait_dead(bench: Bench, attempt: AttemptId) -> None:

@@ -9,7 +9,7 @@ import pytest
 from bus.wire import AttemptId, Record, Stamp, TaskId, WorkerSpec
 from conductor.core.task import Group, RunOptions
 from conductor.runtime.clock import Clock
-from conductor.runtime.launch.base import Launcher, LaunchError
+from conductor.runtime.launch.base import NO_TRACE, Launcher, LaunchError
 from conductor.testing import FakeClock, FakeLauncher, LedgerBroken, plan_of, task_of
 from conductor.testing.ledger import Ledger
 
@@ -45,7 +45,7 @@ def test_the_launcher_remembers_and_does_as_told() -> None:
     assert not launcher.reattach(TWO, None)
     launcher.terminate(ONE)
     fake.empty = False
-    assert not launcher.kill_tree(ONE, None)
+    assert not launcher.kill_tree(ONE, NO_TRACE)
     assert (fake.terminated, fake.killed, launcher.wake_fds()) == ([ONE], [ONE], [])
     fake.failing = "full"
     with pytest.raises(LaunchError, match="full"):
