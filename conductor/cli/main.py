@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import pairwise, takewhile
@@ -16,7 +15,7 @@ import click
 from conductor.cli.exit_codes import Exit
 from conductor.cli.failure import report
 from conductor.cli.options import TRACK
-from conductor.cli.output import out
+from conductor.cli.output import is_gone, out, silence
 from conductor.errors import ConductorError, PlanError
 
 
@@ -187,8 +186,7 @@ def _flushed(code: int) -> int:
         sys.stdout.flush()
         return code
     except OSError as error:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError) or code == Exit.IO:  # nobody reads, or it was told already
+        silence(sys.stdout)
+        if is_gone(error) or code == Exit.IO:  # nobody reads, or it was told already
             return code
         return int(report(error, as_json=False))

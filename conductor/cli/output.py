@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -66,9 +67,24 @@ def out(text: str = "") -> None:
 
 def err(text: str) -> None:
     """Print a line on stderr. Where that is gone (a closed terminal), nobody can be told, and nothing ends of it."""
-    with suppress(OSError, ValueError):
+    try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+    except (OSError, ValueError):
+        silence(sys.stderr)
+
+
+def is_gone(error: Exception) -> bool:
+    """Tell whether an output failed because nobody is at its other end: a closed pipe, a terminal that hung up."""
+    return isinstance(error, OSError) and error.errno in (errno.EPIPE, errno.EIO)
+
+
+def silence(stream: TextIO) -> None:
+    """Let what is still to come, and what waits in the buffer, go nowhere: a flush at the exit must not fail, too."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def print_json(value: Any, *, pretty: bool = True) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import TextIO
 
+from conductor.cli.output import is_gone, silence
+
 
 class Sink(io.TextIOBase):
     """Writes to a stream, at once, until that fails; then it swallows everything.
@@ -22,8 +24,10 @@ class Sink(io.TextIOBase):
             try:
                 self.stream.write(text)
                 self.stream.flush()
-            except (OSError, ValueError):  # a broken pipe, a hung-up terminal, a full disk, a closed file
+            except (OSError, ValueError) as error:  # a broken pipe, a hung-up terminal, a full disk, a closed file
                 self.gone = True
+                if is_gone(error):
+                    silence(self.stream)
         return len(text)
 
     def isatty(self) -> bool:

@@ -1,0 +1,60 @@
+"""What a shell is to a program on a terminal: the leader of the session, with one job in the foreground.
+
+    python job_shell.py REPORT COMMAND…
+
+The terminal is our stdin. Lines in REPORT: `pid N`, `stopped`, `continued`, `exit N` (below 0: the signal). A stopped
+job gets the terminal again, and goes on, at SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+
+def main(report: Path, command: list[str]) -> None:
+    """Run the job to its end."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+
+    def say(line: str) -> None:
+        with report.open("a", encoding="ascii") as file:
+            file.write(f"{line}\n")
+
+    def foreground(group: int) -> None:
+        try:
+            os.tcsetpgrp(0, group)
+        except OSError:  # the terminal is gone
+            return
+
+    job = subprocess.Popen(command, process_group=0, preexec_fn=_default_signals)
+    foreground(job.pid)
+    say(f"pid {job.pid}")
+    while True:
+        _, status = os.waitpid(job.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            say(f"exit {os.waitstatus_to_exitcode(status)}")
+            return
+        foreground(os.getpgrp())
+        say("stopped")
+        signal.sigwait({signal.SIGUSR1})
+        foreground(job.pid)
+        os.killpg(job.pid, signal.SIGCONT)
+        say("continued")
+
+
+def _default_signals() -> None:
+    for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
