@@ -61,11 +61,11 @@ class Quarantine:
             raise
         self.tell(Quarantined(kept, reason, task, attempt, foreign))
 
-    def keep(self, name: str, data: bytes, reason: str, *, sync: bool) -> Quarantined:
-        """Keep bytes that a foreign hand wrote into a file of ours; they survive a power cut if `sync`."""
+    def keep(self, name: str, data: bytes, reason: str, *, sync: bool, foreign: bool = False) -> Quarantined:
+        """Keep bytes that were found in a file of ours, written by a foreign hand or not; with `sync` for good."""
         kept = self._explain(name.encode(), reason)
         self._fs.create(kept, data, at=self._folders.fd(layout.QUARANTINE), sync=sync)
-        found = Quarantined(kept, reason, foreign=True)
+        found = Quarantined(kept, reason, foreign=foreign)
         self.tell(found)
         return found
 
