@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from bus.errors import HeldByOther
+from bus.errors import BusGone, HeldByOther
 from conductor.errors import ConductorError, PlanError
 from conductor.runtime.paths import check_recordable
 
@@ -85,11 +85,17 @@ def absolute(path: str, what: str) -> Path:
 
 @contextmanager
 def taking(track: Track) -> Iterator[None]:
-    """Where another conductor holds the track, say how to look at what it does: the bus does not know our words."""
+    """Say what to type where another conductor holds the track, or the bus is gone: the bus does not know our words."""
     try:
         yield
     except HeldByOther as error:
         error.hint = f"look on with `{track.command('status')}`, or end it with `{track.command('stop')}`"
+        raise
+    except BusGone as error:
+        error.hint = error.hint or (
+            f"bring it back, and go on with `{track.command('run')}`; where it was moved to, name it with --bus-dir. "
+            "Without it the track begins anew"
+        )
         raise
 
 
