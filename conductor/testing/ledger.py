@@ -17,7 +17,8 @@ class LedgerBroken(AssertionError):
     """A promise about the work itself does not hold; the text says which."""
 
 
-def _demand(holds: bool, text: str) -> None:
+def demand(holds: bool, text: str) -> None:
+    """Raise LedgerBroken with `text` unless `holds`."""
     if not holds:
         raise LedgerBroken(text)
 
@@ -42,37 +43,37 @@ class Ledger:
     def started(self, task: TaskId, alive: Iterable[TaskId]) -> None:
         """A worker was launched while those of the tasks `alive` lived. Raises LedgerBroken where it must not be."""
         running = [*alive, task]
-        _demand(len(set(running)) == len(running), f"two workers of {task} live")
+        demand(len(set(running)) == len(running), f"two workers of {task} live")
         for dependency in self._specs[task].depends_on:
-            _demand(dependency in self._succeeded_tasks, f"{task} started before {dependency} was done")
-        _demand(len(running) <= self._options.max_workers, f"{len(running)} workers live")
+            demand(dependency in self._succeeded_tasks, f"{task} started before {dependency} was done")
+        demand(len(running) <= self._options.max_workers, f"{len(running)} workers live")
         for group in self._plan.groups:
             cap = group.max_workers or self._options.max_workers
-            _demand(sum(one in group.tasks for one in running) <= cap, f"group {group.id} is too full")
+            demand(sum(one in group.tasks for one in running) <= cap, f"group {group.id} is too full")
         for a, b in combinations(running, 2):
             shared = _shared(self._specs[a], self._specs[b], files=self._options.on_conflict == "serialize")
-            _demand(not shared, f"{a} and {b} run side by side with {shared}")
+            demand(not shared, f"{a} and {b} run side by side with {shared}")
 
     def check(self, records: list[Record], *, ended: bool) -> None:
         """Check a whole journal. Raises LedgerBroken."""
         dispatched = Counter(one.attempt for one in records if one.type == "WORKER_DISPATCHED")
         judged = Counter(one.attempt for one in records if one.type == "ATTEMPT_ENDED")
-        _demand(max(dispatched.values(), default=1) == 1, "an attempt was dispatched twice")
-        _demand(max(judged.values(), default=1) == 1, "an attempt was judged twice")
-        _demand(judged.keys() <= dispatched.keys(), "an attempt was judged that was never dispatched")
-        _demand(not ended or judged == dispatched, "the run ended with an attempt that was not judged")
+        demand(max(dispatched.values(), default=1) == 1, "an attempt was dispatched twice")
+        demand(max(judged.values(), default=1) == 1, "an attempt was judged twice")
+        demand(judged.keys() <= dispatched.keys(), "an attempt was judged that was never dispatched")
+        demand(not ended or judged == dispatched, "the run ended with an attempt that was not judged")
         complete = [one.attempt for one in records if one.type == "TASK_COMPLETE"]
-        _demand(self.succeeded.issuperset(filter(None, complete)), "a task is complete without a success")
+        demand(self.succeeded.issuperset(filter(None, complete)), "a task is complete without a success")
         done: set[TaskId | None] = set()
         finals: Counter[TaskId | None] = Counter()
         for record in records:
             if record.type == "RUN_STARTED":
                 finals.clear()
             elif record.type == "WORKER_DISPATCHED":
-                _demand(record.task not in done, f"{record.task} was done again")
+                demand(record.task not in done, f"{record.task} was done again")
             elif record.type in FINAL:
                 finals[record.task] += 1
-                _demand(finals[record.task] == 1, f"{record.task} ended twice in a round")
+                demand(finals[record.task] == 1, f"{record.task} ended twice in a round")
                 if record.type == "TASK_COMPLETE":
                     done.add(record.task)
 

@@ -1,297 +1,362 @@
-"""A whole run with workers that do anything and a conductor that may die anywhere; the same for the same seed.
+"""The whole system under one seed: real host, hands, driver and core, on a disk and in a time of our own.
 
-The conductor here is the machine and its journal, kept as bytes. Workers, inbox, timers and clock are simulated. At
-any batch the conductor may crash: a prefix of the batch is on disk, its instructions were carried out in part or not at
-all; a new one replays the journal, resumes, and finds out what became of each attempt, as the real one does.
+Everything that makes a system call may be interrupted at it: others go on meanwhile, processes are killed, the power
+is cut, the disk fills up. Whoever stands still in the middle of a call lies below the others on the stack, so any two
+parties interleave at any call, and the same seed tells the same story.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
-from bus.wire import AttemptId, ExitRecord, Record, TaskId, decode_record, encode_record
-from conductor.core import codec
-from conductor.core.events import (
-    AttemptAdopted,
-    ControlReceived,
-    Event,
-    Fact,
-    LaunchFailed,
-    ProgressReceived,
-    ReportReceived,
-    ResultReceived,
-    RunResumed,
-    RunStarted,
-    TimerFired,
-    WorkerGone,
-)
-from conductor.core.instructions import (
-    CancelTimer,
-    Instruction,
-    Journal,
-    LaunchWorker,
-    StartTimer,
-    TerminateWorker,
-)
-from conductor.core.machine import Machine
-from conductor.core.task import Plan, RunOptions
+from bus import control, layout
+from bus.errors import BusCorrupt, BusError, HeldByOther
+from bus.wire import AttemptId, Record, WorkerSpec
+from conductor.core.task import RunOptions
+from conductor.testing.disk import Killed, ModelDisk, ModelProcess
+from conductor.testing.disk.inodes import File
 from conductor.testing.fakes import FakeClock
-from conductor.testing.ledger import Ledger, LedgerBroken
-from conductor.testing.plans import ending
+from conductor.testing.ledger import Ledger, LedgerBroken, demand
+from conductor.testing.plans import random_plan
+from conductor.testing.simulated import checks, chance
+from conductor.testing.simulated.accounts import Accounts
+from conductor.testing.simulated.conductor import BUS, SimulatedConductor
+from conductor.testing.simulated.troubles import Trouble, Troubles, drawn
+from conductor.testing.simulated.worker import SimulatedWorker
+from conductor.testing.simulated.world import Actor
 
-MAX_STEPS = 100_000
+MAX_TURNS = 20_000
+MAX_DEPTH = 4
+"""Actors that may stand still in the middle of a call, one below the other."""
 
-
-@dataclass(frozen=True, slots=True)
-class Chances:
-    """How likely things go wrong, each from 0 to 1."""
-
-    failure: float = 0.15
-    """An attempt ends with a failure."""
-    vanish: float = 0.08
-    """A worker dies without a result."""
-    no_launch: float = 0.04
-    """The launcher cannot make a worker."""
-    repeat: float = 0.1
-    """An old result turns up again."""
-    report: float = 0.1
-    """A worker says something in between."""
-    control: float = 0.01
-    """An operator drains or stops the run."""
-    crash: float = 0.04
-    """The conductor dies while it writes a batch."""
-    reboot: float = 0.2
-    """A crash takes the whole machine with it."""
-
-
-@dataclass(slots=True)
-class _Worker:
-    task: TaskId
-    attempt: AttemptId
-    alive: bool = True
-    exit: ExitRecord | None = None
-    """`exit.json`."""
-    stopping: bool = False
+TEN_YEARS = 315_576_000.0
 
 
 class Simulation:
-    """One plan, one seed."""
+    """One seed. Keeps `conductor.testing.simulated.world.World`."""
 
     def __init__(
-        self,
-        plan: Plan,
-        seed: int,
-        options: RunOptions | None = None,
-        *,
-        chances: Chances | None = None,
-        rounds: int = 2,
+        self, seed: int, *, durability: str | None = None, troubles: Troubles | None = None, rounds: int = 3
     ) -> None:
-        """Prepare a run. After a round that was stopped or failed another one is begun, up to `rounds`."""
-        self.plan = plan
-        self.options = options or RunOptions(seed=seed)
-        self.chances = chances or Chances()
-        self.random = Random(seed)
+        """Prepare a run: the plan, its options, and what goes wrong follow from the seed."""
+        self.seed = seed
+        self.random = random = Random(seed)
+        self.troubles = troubles or Troubles()
+        self.durability = durability or random.choice(("power", "power", "process"))
+        self.plan = random_plan(random, random.randint(1, 6))
+        self.options = RunOptions(
+            max_workers=random.choice((1, 2, 5)), retries=random.choice((0, 1, 2)), seed=seed, durability=self.durability
+        )
         self.clock = FakeClock()
-        self.machine = Machine(check=True)
-        self.journal: list[bytes] = []
-        """The lines on disk."""
-        self.crashes = 0
-        self._ledger = Ledger(plan, self.options)
-        self._workers: dict[AttemptId, _Worker] = {}
-        self._inbox: list[ResultReceived] = []
-        self._seen: list[ResultReceived] = []
-        self._found: list[Fact] = []
-        """Facts that the conductor found itself and handles next."""
-        self._timers: dict[str, float] = {}
-        self._rounds_left = rounds
+        self.disk = ModelDisk(random)
+        self.disk.late = random.choice(self.troubles.late)
+        self.disk.is_late = _is_handed_in
+        self.accounts = Accounts(Ledger(self.plan, self.options))
+        self.workers: dict[AttemptId, SimulatedWorker] = {}
+        self.conductor: SimulatedConductor | None = None
+        """The one that should hold the track; None where the next turn starts one."""
+        self.story: list[str] = []
+        self.tell: Callable[[str], None] | None = None
+        """Told each line of the story as it happens."""
+        self.records: list[Record] = []
+        """The journal, as of the last recovery."""
+        self.recoveries = 0
+        self._rounds = rounds
+        self._fuse = drawn(random, self.troubles, power=self.durability == "power")
+        self._switch_in = random.randint(1, 2 * self.troubles.interleaving)
+        self._stack: list[Actor] = []
+        self._started = 0
+        self._excused: set[SimulatedConductor] = set()
+        """Conductors that may end with an error: the disk failed them, or they were replaced."""
+        self._conductors: list[SimulatedConductor] = []
+        self._over = False
+        self._disk_well_at: float | None = None
+        self._copies: dict[str, bytes] = {}
+        """Messages that were once in the inbox."""
+        self._operator = self.disk.process("operator")
+        self._operator.mkdir("/track")
+        self.disk.root.sync()
 
     def run(self) -> Simulation:
-        """Run to the end of the last round and check everything. Raises LedgerBroken, InvariantBroken."""
-        for _ in range(MAX_STEPS):
-            if self.step() is None:
-                self.check()
-                return self
+        """Play it to its end. Raises LedgerBroken, InvariantBroken, or whatever else the program let out."""
+        with chance.all_from(self.random, lambda: self.clock.wall):
+            for _ in range(MAX_TURNS):
+                if not self._turn():
+                    self._finish()
+                    return self
         raise LedgerBroken("the run does not come to an end")
 
-    def step(self) -> list[Instruction] | None:
-        """Let one thing happen; return what the machine said to it. None once all rounds are over."""
-        self.clock.advance(self.random.choice([0.0, 0.1, 1.0]))
-        fact = self._next_fact()
-        return None if fact is None else self._handle(fact)
+    # --- who goes on ------------------------------------------------------------------------------------------------
 
-    def records(self) -> list[Record]:
-        """Return the journal."""
-        return [decode_record(line) for line in self.journal]
+    def _turn(self) -> bool:
+        """Let somebody go on, or time pass; False once all is over."""
+        self._heal()
+        if self.conductor is None and not self._over:
+            self.conductor = self._new_conductor()
+            self.conductor.wake_at += self.random.choice((0.0, 1.0, 60.0))
+        everybody: list[Actor] = [*self.workers.values(), *self._conductors]
+        everybody = [actor for actor in everybody if actor.alive]
+        free = [actor for actor in everybody if actor not in self._stack]
+        if not free:
+            return False
+        now = self.clock.mono
+        if self.random.random() < 0.02:
+            self._copies.update(self.disk.files(f"{BUS}/{layout.INBOX}"))
+        due = [actor for actor in free if actor.wake_at <= now]
+        if due:
+            self._act(self.random.choice(due))
+        else:
+            self.clock.advance(min(actor.wake_at for actor in free) - now)
+        return True
 
-    def replayed(self) -> Machine:
-        """Return a machine that replayed the journal."""
-        machine = Machine(check=True)
-        for record in self.records():
-            event = codec.decode(record, lambda sha: self.plan)
-            if event is None:
-                raise LedgerBroken(f"the machine does not know {record.type}")
-            machine.replay(event, record.t.mono, wall=record.t.wall)
-        return machine
+    def _new_conductor(self) -> SimulatedConductor:
+        self._conductors = [one for one in self._conductors if one.alive]
+        self._started += 1
+        made = SimulatedConductor(self, self._started)
+        self._conductors.append(made)
+        return made
 
-    def check(self) -> None:
-        """Check the ledger, and that a replay equals the live state. Raises LedgerBroken."""
-        self._ledger.check(self.records(), ended=self.machine.ended)
-        if self.replayed().digest() != self.machine.digest():
-            raise LedgerBroken("a replay of the journal is not the live state")
+    def _act(self, actor: Actor) -> None:
+        self._stack.append(actor)
+        try:
+            actor.step()
+        except Killed:
+            self.say(actor, "is dead")
+        finally:
+            self._stack.pop()
+        if self.conductor is not None and not self.conductor.alive:
+            self._over = self.conductor.done
+            self.conductor = None
 
-    # --- what can happen --------------------------------------------------------------------------------------------
+    def others_go_on(self, seconds: float) -> None:
+        """Let time pass in the middle of what somebody does."""
+        until = self.clock.mono + seconds
+        while len(self._stack) < MAX_DEPTH and self.clock.mono < until and self._turn():
+            pass
+        self.clock.advance(max(0.0, until - self.clock.mono))
+        self._heal()
 
-    def _next_fact(self) -> Fact | None:
-        if self.machine.state.run is None or (self.machine.ended and self._rounds_left > 0):
-            return self._begin()
-        if self.machine.ended:
-            return None
-        if self._found:
-            return self._found.pop(0)
-        draw = self.random.random()
-        if draw < self.chances.control:
-            return ControlReceived(self.random.choice(["drain", "stop"]), "operator:sim")
-        if self._seen and self.random.random() < self.chances.repeat:
-            return self.random.choice(self._seen)
-        return self.random.choice([self._from_worker, self._from_inbox, self._from_timer])() or self._progress()
+    def _before_call(self, process: ModelProcess, call: str) -> None:
+        if trouble := self._fuse.next():
+            self._strike(trouble, process, call)
+        self._switch_in -= 1
+        if self._switch_in <= 0:
+            self._switch_in = self.random.randint(1, 2 * self.troubles.interleaving)
+            if len(self._stack) < MAX_DEPTH:
+                for _ in range(self.random.choice((1, 1, 3, 8))):
+                    self._turn()
 
-    def _begin(self) -> Fact | None:
-        if self.machine.ended and self.machine.state.run is not None and self.machine.state.run.end == "done":
-            return None
-        self._rounds_left -= 1
-        return RunStarted(f"{self._rounds_left:016x}", "0" * 64, "/project", self.options, self.plan)
+    # --- what goes wrong --------------------------------------------------------------------------------------------
 
-    def _progress(self) -> Fact:
-        """Make sure that something happens: whatever is possible at all, in a fixed order."""
-        fact = self._from_inbox() or self._from_worker()
-        if fact is None and self._timers:
-            self.clock.advance(max(0.0, min(self._timers.values()) - self.clock.mono))
-            fact = self._from_timer()
-        if fact is None:
-            raise LedgerBroken("nothing can happen any more, and the run has not ended")
-        return fact
-
-    def _from_inbox(self) -> Fact | None:
-        return self.random.choice(self._inbox) if self._inbox else None
-
-    def _from_timer(self) -> Fact | None:
-        due = [key for key, deadline in self._timers.items() if deadline <= self.clock.mono]
-        if not due:
-            return None
-        del self._timers[due[0]]
-        return TimerFired(due[0])
-
-    def _from_worker(self) -> Fact | None:
-        """Let a worker do something; a dead one without a result is found out."""
-        open = [self._workers[one] for one in self._open_attempts() if one in self._workers]
-        if not open:
-            return None
-        worker = self.random.choice(open)
-        if worker.alive and self.random.random() < self.chances.report:
-            return self._saying(worker)
-        if worker.alive:
-            self._end(worker)
-        if worker.exit is not None:
-            return self._from_inbox()
-        return WorkerGone(worker.task, worker.attempt, started=self.random.random() < 0.8, detail="vanished")
-
-    def _saying(self, worker: _Worker) -> Fact:
-        if self.random.random() < 0.5:
-            return ProgressReceived(worker.task, worker.attempt, 50.0, "half")
-        return ReportReceived(worker.task, worker.attempt, {"verb": "complete", "commit": "abc", "files": ["x"]})
-
-    def _end(self, worker: _Worker) -> None:
-        worker.alive = False
-        if self.random.random() < self.chances.vanish:
-            return
-        name = "fails" if self.random.random() < self.chances.failure else "ok"
-        if worker.stopping and self.random.random() < 0.8:
-            name = self.random.choice(["stopped", "revoked"])
-        worker.exit = ending(name)
-        self._ledger.finished(worker.task, worker.attempt, success=name == "ok")
-        self._inbox.append(ResultReceived(worker.task, worker.attempt, worker.exit))
-
-    def _open_attempts(self) -> list[AttemptId]:
-        tasks = self.machine.state.tasks
-        return [attempt for id in self.machine.state.running if (attempt := tasks[id].attempt) is not None]
-
-    # --- the conductor ----------------------------------------------------------------------------------------------
-
-    def _handle(self, fact: Fact) -> list[Instruction]:
-        stamp = self.clock.stamp()
-        instructions = self.machine.handle(fact, stamp.mono, wall=stamp.wall)
-        events: list[Event] = [fact, *(one.decision for one in instructions if isinstance(one, Journal))]
-        effects = [one for one in instructions if not isinstance(one, Journal)]
-        batch = [self._line(event, len(self.journal) + number) for number, event in enumerate(events, 1)]
-        crashes = self.random.random() < self.chances.crash
-        kept = self.random.randint(0, len(batch)) if crashes else len(batch)
-        self.journal += batch[:kept]
-        if kept > 0 and isinstance(fact, ResultReceived) and fact in self._inbox:
-            self._inbox.remove(fact)
-            self._seen.append(fact)
-        if crashes:
-            effects = effects[: self.random.randint(0, len(effects))] if kept == len(batch) else []
-        for effect in effects:
-            self._carry_out(effect)
-        if crashes:
-            self._restart()
-        return instructions
-
-    def _line(self, event: Event, seq: int) -> bytes:
-        type, task, attempt, payload = codec.encode(event)
-        stamp = self.clock.stamp()
-        return encode_record(Record(seq, self.crashes, stamp, f"{seq:032x}", type, "sim", "", task, attempt, payload))
-
-    def _carry_out(self, instruction: Instruction) -> None:
-        match instruction:
-            case LaunchWorker(task, attempt):
-                if self.random.random() < self.chances.no_launch:
-                    self._found.append(LaunchFailed(task, attempt, "no room"))
-                else:
-                    self._ledger.started(task, [one.task for one in self._workers.values() if one.alive])
-                    self._workers[attempt] = _Worker(task, attempt)
-            case TerminateWorker(_, attempt):
-                if worker := self._workers.get(attempt):
-                    worker.stopping = True
-            case StartTimer(key, seconds):
-                self._timers[key] = self.clock.mono + seconds
-            case CancelTimer(key):
-                self._timers.pop(key, None)
+    def _strike(self, trouble: Trouble, process: ModelProcess, call: str) -> None:
+        self.say(None, f"{trouble.name} at {call} of {process.name} (call {process.calls})")
+        match trouble:
+            case Trouble.KILL_CALLER:
+                self._kill(process)
+            case Trouble.KILL_CONDUCTOR if self.conductor is not None:
+                self.conductor.process.kill()
+            case Trouble.KILL_WORKER:
+                self._kill_some_worker()
+            case Trouble.POWER_CUT:
+                self._cut_power()
+            case Trouble.PAUSE if self._is_conductor(process):
+                self._pause()
+            case Trouble.USURP if self._is_conductor(process):
+                self._usurp()
+            case Trouble.FULL_DISK:
+                self.disk.faults.room = self.random.choice((0, 0, 100, 700))
+                self.disk.faults.no_names = self.random.random() < 0.5
+                self._trouble_the_disk()
+            case Trouble.READ_ONLY:
+                self.disk.faults.read_only = True
+                self._trouble_the_disk()
+            case Trouble.FAILED_SYNC:
+                self.disk.faults.failing_syncs = 1
+                self._trouble_the_disk()
+            case Trouble.CLOCK:
+                self.clock.wall += self.random.uniform(-TEN_YEARS, TEN_YEARS)
+            case Trouble.DRAIN | Trouble.STOP:
+                self._order(trouble.name.lower())
+            case Trouble.REPEAT:
+                self._repeat()
             case _:
-                pass
+                self._fuse.waiting.append(trouble)
+                self._fuse.left = self.random.randint(1, 20)
 
-    def _restart(self) -> None:
-        """Die and come back: nothing is known but the journal and what workers left."""
-        self.crashes += 1
-        self._timers.clear()
-        self._found.clear()
-        if self.random.random() < self.chances.reboot:
-            self.clock.reboot(f"boot-{self.crashes}")
-            for worker in self._workers.values():
-                worker.alive = False
-        self.machine = self.replayed()
-        run = self.machine.state.run
-        if run is None:
-            self._rounds_left += 1
-        elif not self.machine.ended:
-            self._found.append(RunResumed(run.id, self.options, len(self.journal)))
-            self._found += [self._reconciled(task, attempt) for task, attempt in self._running()]
+    def _is_conductor(self, process: ModelProcess) -> bool:
+        return self.conductor is not None and process is self.conductor.process and len(self._stack) < MAX_DEPTH
 
-    def _running(self) -> list[tuple[TaskId, AttemptId]]:
-        """Return what the machine will want to have found again, as it will say after RUN_RESUMED."""
-        machine = self.replayed()
-        run = machine.state.run
-        assert run is not None
-        machine.replay(RunResumed(run.id, self.options, 0), self.clock.mono, self.clock.wall)
-        return machine.state.reconciling_attempts()
+    def _kill(self, process: ModelProcess) -> None:
+        for worker in self.workers.values():
+            if worker.process is process:
+                worker.kill(command_too=self.random.random() < 0.7)
+        process.kill()
 
-    def _reconciled(self, task: TaskId, attempt: AttemptId) -> Fact:
-        worker = self._workers.get(attempt)
-        if worker is None:
-            return LaunchFailed(task, attempt, "the conductor died before it was launched")
-        if worker.exit is not None:
-            return ResultReceived(task, attempt, worker.exit)
-        if worker.alive:
-            return AttemptAdopted(task, attempt)
-        return WorkerGone(task, attempt, started=True, detail="dead")
+    def _kill_some_worker(self) -> None:
+        if alive := [worker for worker in self.workers.values() if worker.alive]:
+            worker = self.random.choice(alive)
+            self.say(worker, "is killed")
+            worker.kill(command_too=self.random.random() < 0.7)
+
+    def _cut_power(self) -> None:
+        self.disk.power_cut()
+        for worker in self.workers.values():
+            worker.kill(command_too=True)
+        self.accounts.power_cut(durable_results=True)
+        self.clock.advance(self.random.choice((1.0, 1000.0)))
+        self.clock.reboot(f"boot-{self.random.randrange(1 << 32)}")
+        self._disk_well_at = self.clock.mono
+        self._operator = self.disk.process("operator")
+
+    def _pause(self) -> None:
+        """The conductor stands still, and nobody else can take the track meanwhile."""
+        paused = self.conductor
+        intruder = self._new_conductor()
+        self._act(intruder)
+        if paused is not None and self._holds_track(paused):
+            demand(intruder.epoch == 0 and not intruder.alive, "two conductors hold the track")
+        intruder.process.kill()
+        self.others_go_on(self.random.choice((1.0, 60.0, 3600.0)))
+
+    def _holds_track(self, conductor: SimulatedConductor) -> bool:
+        lock = self.disk.find(f"{BUS}/{layout.LOCK}")
+        return isinstance(lock, File) and any(one in lock.locks for one in conductor.process.open_files.values())
+
+    def _usurp(self) -> None:
+        """The conductor stands still; somebody deletes its lock file, so that another one starts."""
+        old = self.conductor
+        assert old is not None
+        root = self._operator.open_directory(BUS)
+        try:
+            self._operator.discard(layout.LOCK, root)
+        except OSError:
+            return
+        finally:
+            self._operator.close(root)
+        self.conductor = None
+        self._excused.add(old)
+        for _ in range(self.random.choice((0, 3, 30, 300))):
+            self._turn()
+        self.say(old, "wakes up")
+
+    def _trouble_the_disk(self) -> None:
+        self._disk_well_at = self.clock.mono + self.random.choice((0.5, 3.0, 60.0))
+        if self.conductor is not None:
+            self._excused.add(self.conductor)
+
+    def _heal(self) -> None:
+        if self._disk_well_at is not None and self.clock.mono >= self._disk_well_at:
+            self._disk_well_at = None
+            faults = self.disk.faults
+            faults.room, faults.no_names, faults.read_only, faults.failing_syncs = None, False, False, 0
+            self.say(None, "the disk is well again")
+
+    def _order(self, verb: str) -> None:
+        epoch = self.conductor.epoch if self.conductor is not None and self.conductor.epoch else None
+        try:
+            control.drop(Path(BUS), verb, who="sim", epoch=epoch, fs=self._operator)
+        except (OSError, BusError) as error:
+            self.say(None, f"the order could not be given: {error}")
+
+    def _repeat(self) -> None:
+        if self._copies and isinstance(self.disk.find(f"{BUS}/{layout.INBOX}"), object):
+            name = self.random.choice(sorted(self._copies))
+            self.disk.write(f"{BUS}/{layout.INBOX}/{name}", self._copies[name])
+
+    # --- what actors tell -------------------------------------------------------------------------------------------
+
+    def say(self, who: Actor | None, what: str) -> None:
+        """Tell the story on."""
+        line = f"{self.clock.mono:10.1f}  {who.name if who else '-':24}  {what}"
+        self.story.append(line)
+        if self.tell is not None:
+            self.tell(line)
+
+    def process(self, name: str) -> ModelProcess:
+        """Start a process that may be interrupted."""
+        made = self.disk.process(name)
+        made.before = self._before_call
+        return made
+
+    def hire(self, spec: WorkerSpec, *, delay: float) -> SimulatedWorker:
+        """Make a worker."""
+        worker = SimulatedWorker(self, spec, self.process(spec.attempt), 1000 + 2 * len(self.workers), delay)
+        self.workers[spec.attempt] = worker
+        return worker
+
+    def launched(self, spec: WorkerSpec) -> None:
+        """Check that the intent is on disk before anything of it is done."""
+        path = f"{BUS}/{layout.JOURNAL}"
+        data = self.disk.durable(path) if self.durability == "power" else self.disk.read(path)
+        wanted = f'"attempt":"{spec.attempt}"'.encode()
+        demand(wanted in data, f"{spec.attempt} was launched before its dispatch was on disk")
+
+    def command_starts(self, worker: SimulatedWorker) -> None:
+        """Check that it may start."""
+        self.say(worker, "starts its command")
+        alive = [other.spec.task for other in self.workers.values() if other.command_lives]
+        self.accounts.command_starts(worker.spec.task, worker.spec.attempt, alive)
+
+    def another_round(self) -> bool:
+        """Use up one of the rounds."""
+        self._rounds -= 1
+        return self._rounds >= 0
+
+    def recovered(self, conductor: SimulatedConductor) -> None:
+        """Check everything."""
+        self.recoveries += 1
+        self.say(conductor, f"has recovered, epoch {conductor.epoch}")
+        assert conductor.machine is not None
+        if conductor is self.conductor:  # of one that was replaced meanwhile nothing is known but its name
+            self._check(conductor.machine.digest(), ended=conductor.machine.ended)
+
+    def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
+        """Remember what was acknowledged, unless another conductor has taken over since."""
+        for record in records:
+            self.say(conductor, f"{record.seq} {record.type} {record.attempt or record.task or ''}")
+        if conductor is self.conductor:
+            self.accounts.recorded(records)
+
+    def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
+        """There must be one that holds the track; it goes on with the run."""
+        self.say(conductor, "is refused")
+        holders = [one for one in self._conductors if one.alive and self._holds_track(one)]
+        demand(bool(holders), f"the track is held by nobody, and yet: {error.message}")
+        if conductor is self.conductor:
+            self.conductor = holders[0]
+
+    def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
+        """An error needs a reason, and damage has none."""
+        self.say(conductor, f"gives up: {error.message}")
+        excused = conductor in self._excused or conductor is not self.conductor or self._disk_well_at is not None
+        if isinstance(error, BusCorrupt) or not excused:
+            raise LedgerBroken(f"{conductor.name} gives up: {error.message}") from error
+        conductor.wake_at = self.clock.mono
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _check(self, digest: str, *, ended: bool) -> None:
+        self.records, machine = checks.read_journal(self.disk)
+        demand(machine.digest() == digest, "a replay of the whole journal is not the live state")
+        self.accounts.check(self.records, checks.lying(self.disk), ended=ended)
+        checks.check_events(self.disk, self.records)
+        checks.check_quarantine(self.disk)
+
+    def _finish(self) -> None:
+        """Start and end once more with nothing going wrong, and look at what is there."""
+        self._fuse.waiting.clear()
+        self._disk_well_at = self.clock.mono
+        self._heal()
+        self.disk.late = 0.0
+        self._over = False
+        self._rounds = 0
+        while self._turn():
+            pass
+        checks.check_swept(self.disk)
+
+
+def _is_handed_in(name: str) -> bool:
+    """Only what is handed in may be seen late: all else is opened by its name, or has one writer."""
+    return layout.parse_message_name(name) is not None or layout.parse_control_name(name) is not None

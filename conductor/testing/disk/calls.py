@@ -175,6 +175,7 @@ class ModelProcess(FileSystem):
         taken = self.disk.faults.admit(len(data))
         start = len(file.data) if description.flags & os.O_APPEND else description.offset
         file.data[start : start + taken] = data[:taken]
+        file.rewrite(start, start + taken)
         description.offset = start + taken
         self.disk.changed(file)
         return taken
@@ -184,7 +185,7 @@ class ModelProcess(FileSystem):
         self._enter("stat_fd")
         return _stat(self._of(fd).node)
 
-    def stat(self, name: str, *, at: int | None = None) -> os.stat_result:
+    def stat(self, name: str | bytes, *, at: int | None = None) -> os.stat_result:
         """`fstatat`."""
         self._enter("stat")
         return _stat(self._node(name, at))
@@ -203,7 +204,7 @@ class ModelProcess(FileSystem):
         node = self._of(fd).node
         if self.disk.faults.sync_fails():
             if isinstance(node, File):
-                node.deaf = True
+                node.drop()
             raise error(errno.EIO)
         node.sync()
 
@@ -213,6 +214,7 @@ class ModelProcess(FileSystem):
         self.disk.faults.check_change()
         file = self._file(fd)
         self.disk.faults.free(len(file.data) - size)
+        file.rewrite(size, len(file.data))
         file.data[size:] = bytes(max(0, size - len(file.data)))
         self.disk.changed(file)
 

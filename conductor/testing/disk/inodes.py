@@ -40,8 +40,8 @@ class File:
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     """What was synced."""
-    deaf: bool = False
-    """A sync of it failed: what was written before is dropped by the kernel, and no later sync brings it back."""
+    lost: tuple[int, int] = (0, 0)
+    """Where bytes stand (first, behind the last) that a failed sync has dropped: seen, and written by no later sync."""
     locks: dict[OpenFile, bool] = field(default_factory=dict)
     """Who holds it; True where the lock is shared."""
 
@@ -57,14 +57,32 @@ class File:
 
     def sync(self) -> None:
         """Make the bytes durable."""
-        if not self.deaf:
-            self.durable = bytes(self.data)
+        first, end = self.lost
+        end = min(end, len(self.data))
+        self.durable = bytes(self.data)
+        if first < end:
+            self.durable = self.durable[:first] + bytes(end - first) + self.durable[end:]
+
+    def drop(self) -> None:
+        """A sync failed: the kernel takes for written what is not."""
+        if self.data != self.durable:
+            first = agreement(self.durable, self.data)
+            self.lost = (min(first, self.lost[0]) if self.lost[1] else first, len(self.data))
+
+    def rewrite(self, first: int, end: int) -> None:
+        """Bytes are written anew, or cut off: they are no longer among the lost."""
+        start, behind = self.lost
+        if first <= start:
+            start = max(start, end)
+        elif end >= behind:
+            behind = min(behind, first)
+        self.lost = (start, behind) if start < behind else (0, 0)
 
     def lose_power(self, random: Random) -> None:
         """Keep what was synced, and of the rest whatever the disk had got to."""
         self.data = bytearray(torn(random, self.durable, bytes(self.data)))
         self.durable = bytes(self.data)
-        self.deaf = False
+        self.lost = (0, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -144,11 +162,18 @@ def walk(folder: Folder) -> Iterator[Node]:
             yield from walk(node)
 
 
+def agreement(a: bytes | bytearray, b: bytes | bytearray) -> int:
+    """Return how many bytes two contents have in common at their beginning."""
+    shorter = min(len(a), len(b))
+    if a[:shorter] == b[:shorter]:
+        return shorter
+    return next(at for at in range(shorter) if a[at] != b[at])
+
+
 def torn(random: Random, durable: bytes, current: bytes) -> bytes:
     """Return what may be found after a power cut: `durable` where the two agree; elsewhere, block by block, the one,
     the other, or zeros; the end at any byte between the two lengths."""
-    agree = next((at for at, (a, b) in enumerate(zip(durable, current, strict=False)) if a != b), None)
-    same = min(len(durable), len(current)) if agree is None else agree
+    same = agreement(durable, current)
     kind = random.choice(("nothing", "everything", "cut", "blocks"))
     if kind == "nothing":
         return durable

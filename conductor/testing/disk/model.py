@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 from conductor.testing.disk.calls import ModelProcess
@@ -22,6 +22,8 @@ class ModelDisk:
         self.faults = Faults()
         self.late = 0.0
         """How likely a listing misses a name that another process has just made, from 0 to 1."""
+        self.is_late: Callable[[str], bool] = lambda name: True
+        """Which names that concerns."""
         self._numbers = 1
         self._descriptors = 2
         self._ticks = 0
@@ -108,6 +110,11 @@ class ModelDisk:
         names = folder.names if isinstance(folder, Folder) else {}
         return {name: bytes(node.data) for name, node in sorted(names.items()) if isinstance(node, File)}
 
+    def names(self, path: str) -> list[str]:
+        """Return the names in a folder; none where there is no such folder."""
+        folder = self.find(path)
+        return sorted(folder.names) if isinstance(folder, Folder) else []
+
     def paths(self, path: str = "") -> Iterator[str]:
         """Yield the paths of all files below a folder."""
         folder = self.find(path)
@@ -163,7 +170,7 @@ class ModelDisk:
         change.make()
         self._changes.append(change)
         if self.late and by is not None:
-            self._fresh.update({(folder, name): by for folder, name, node in change.parts if isinstance(node, File)})
+            self._fresh.update({(folder, name): by for folder, name, node in change.parts if node and self.is_late(name)})
 
     def listing(self, folder: Folder, by: ModelProcess) -> list[str]:
         """Return the names in a folder in any order; a new one of another process may be missing, for a while."""

@@ -1,0 +1,1 @@
+"""The parts of the whole-system simulation: `conductor.testing.simulation` puts them together."""

@@ -1,0 +1,78 @@
+"""Who was promised what: kept by what actors of a simulation did, and compared with the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from bus.layout import message_name
+from bus.wire import AttemptId, ExitRecord, Message, Record, TaskId
+from conductor.testing.ledger import Ledger, demand
+
+
+@dataclass(slots=True)
+class Accounts:
+    """The promises. `ledger` holds those about the work itself."""
+
+    ledger: Ledger
+    ran: set[AttemptId] = field(default_factory=set)
+    """Attempts whose command was started."""
+    results: dict[AttemptId, ExitRecord] = field(default_factory=dict)
+    """What workers handed in, and were told that it is safe."""
+    messages: dict[str, Message] = field(default_factory=dict)
+    """The same of other messages, by id."""
+    acknowledged: dict[int, str] = field(default_factory=dict)
+    """Ids of records that were acknowledged, by seq."""
+
+    def command_starts(self, task: TaskId, attempt: AttemptId, alive: Iterable[TaskId]) -> None:
+        """A command is started while those of `alive` go on."""
+        demand(attempt not in self.ran, f"the command of {attempt} was started twice")
+        self.ran.add(attempt)
+        self.ledger.started(task, alive)
+
+    def ending(self, task: TaskId, attempt: AttemptId, record: ExitRecord) -> None:
+        """A worker begins to hand in its result: from now on it may be seen."""
+        success = record.started and record.ended_by == "self" and record.command == {"code": 0, "signal": None}
+        self.ledger.finished(task, attempt, success=success)
+
+    def finished(self, attempt: AttemptId, record: ExitRecord) -> None:
+        """The result is handed in."""
+        self.results[attempt] = record
+
+    def handed_in(self, message: Message) -> None:
+        """A message is handed in."""
+        self.messages[message.id] = message
+
+    def recorded(self, records: Iterable[Record]) -> None:
+        """Records were acknowledged."""
+        self.acknowledged.update((record.seq, record.id) for record in records)
+
+    def power_cut(self, *, durable_results: bool) -> None:
+        """What was not promised to survive is owed no more."""
+        self.messages.clear()
+        if not durable_results:
+            self.results.clear()
+
+    def check(self, records: list[Record], lying: Collection[str], *, ended: bool) -> None:
+        """Compare with a whole journal; `lying` are names in the inbox and in quarantine. Raises LedgerBroken."""
+        found = {record.seq: record.id for record in records}
+        for seq, id in self.acknowledged.items():
+            demand(found.get(seq) == id, f"record {seq} was acknowledged and is lost")
+        demand([record.seq for record in records] == list(range(1, len(records) + 1)), "a record is missing")
+        ids = {record.id for record in records}
+        demand(len(ids) == len(records), "something was recorded twice")
+        for message in self.messages.values():
+            name = message_name(message.attempt, message.id)
+            kept = message.id in ids or any(one.endswith(name) for one in lying)
+            demand(kept, f"message {name} was handed in and is lost")
+        self.ledger.check(records, ended=ended)
+        verdicts = {one.attempt: one.payload for one in records if one.type == "ATTEMPT_ENDED"}
+        for attempt, result in self.results.items():
+            if attempt in verdicts:
+                _check_verdict(attempt, result, verdicts[attempt])
+
+
+def _check_verdict(attempt: AttemptId, result: ExitRecord, verdict: dict[str, object]) -> None:
+    """A result that was handed in decides; whatever else was found out about its worker is no verdict."""
+    same = verdict["exit"] == result.command and verdict["started"] == result.started
+    demand(same, f"{attempt} handed in {result.command} and was judged {verdict['error_class']}: {verdict['message']}")

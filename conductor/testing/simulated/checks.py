@@ -1,0 +1,54 @@
+"""What must hold of a bus after every recovery, read from the model disk by other code than what wrote it."""
+
+from __future__ import annotations
+
+from bus import layout
+from bus.projection import View
+from bus.reader import open_reader
+from bus.wire import Record
+from conductor.core.machine import Machine
+from conductor.runtime.replay import replay
+from conductor.testing.disk import ModelDisk
+from conductor.testing.ledger import demand
+from conductor.testing.simulated.conductor import BUS
+
+
+def read_journal(disk: ModelDisk) -> tuple[list[Record], Machine]:
+    """Return the whole journal, and a machine that replayed it."""
+    records: list[Record] = []
+    reader = open_reader(BUS, fs=disk.process("check"))
+    machine = replay(reader, seen=records.append).machine
+    reader.close()
+    return records, machine
+
+
+def check_events(disk: ModelDisk, records: list[Record]) -> None:
+    """`events/` holds what follows from the journal, and nothing else."""
+    view, wanted = View(), dict[str, bytes]()
+    for record in records:
+        gone, come = view.apply(record)
+        for name in gone:
+            wanted.pop(name, None)
+        wanted.update(come)
+    found = disk.files(f"{BUS}/{layout.EVENTS}")
+    for name in sorted(wanted.keys() | found.keys()):
+        demand(wanted.get(name) == found.get(name), f"events/{name} does not follow from the journal")
+
+
+def check_quarantine(disk: ModelDisk) -> None:
+    """What was set aside has its reason beside it."""
+    names = disk.files(f"{BUS}/{layout.QUARANTINE}").keys()
+    for name in names:
+        demand(name.endswith(".why") or f"{name}.why" in names, f"quarantine/{name} lies there without a reason")
+
+
+def check_swept(disk: ModelDisk) -> None:
+    """After the end of a run nothing of its attempts is left but their folders."""
+    for folder in (layout.TMP, layout.HEARTBEATS, layout.WORKER_STATUS):
+        names = list(disk.names(f"{BUS}/{folder}"))
+        demand(not names, f"{folder}/{', '.join(names)} was left")
+
+
+def lying(disk: ModelDisk) -> list[str]:
+    """Names in the inbox and in quarantine."""
+    return [*disk.files(f"{BUS}/{layout.INBOX}"), *disk.files(f"{BUS}/{layout.QUARANTINE}")]

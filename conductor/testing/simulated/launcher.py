@@ -1,0 +1,108 @@
+"""The launcher of a simulated conductor: its workers are those of the world, and outlive it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from bus.wire import AttemptId, ProcRecord, WorkerSpec
+from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
+from conductor.testing.disk import ModelProcess
+
+if TYPE_CHECKING:
+    from conductor.testing.simulated.world import World
+
+
+class SimulatedLauncher:
+    """Keeps `conductor.runtime.launch.base.Launcher`."""
+
+    def __init__(self, world: World, process: ModelProcess) -> None:
+        self._world = world
+        self._process = process
+        self._known: set[AttemptId] = set()
+        """Attempts that this conductor launched or found again."""
+        self._failures: dict[AttemptId, str | None] = {}
+        """Attempts that were accepted and never became a process."""
+
+    def launch(self, spec: WorkerSpec, live: int) -> None:
+        """Make a worker, which begins a little later; or fail, at once or unseen."""
+        world, random = self._world, self._world.random
+        draw = random.random()
+        if draw < 0.04:
+            self._process.close(live)
+            raise LaunchError("no room for another process")
+        world.launched(spec)
+        if draw < 0.08:
+            self._process.close(live)
+            self._failures[spec.attempt] = random.choice(("fork: Cannot allocate memory", None))
+            return
+        worker = world.hire(spec, delay=random.choice((0.0, 0.0, 0.0, 0.3, 5.0)))
+        self._process.give(live, worker.process)
+        self._process.close(live)
+        self._known.add(spec.attempt)
+
+    def poll(self, attempts: Iterable[AttemptId]) -> Mapping[AttemptId, Life]:
+        """Tell the life of each attempt; `lost` where nothing is known."""
+        return {attempt: self._life(attempt) for attempt in attempts}
+
+    def _life(self, attempt: AttemptId) -> Life:
+        if attempt in self._failures:
+            return "ended"
+        if attempt not in self._known:
+            return "lost"
+        return "running" if self._world.workers[attempt].alive else "ended"
+
+    def failure(self, attempt: AttemptId) -> str | None:
+        """Say why an accepted attempt could not be started."""
+        return self._failures.get(attempt)
+
+    def may_have_run(self, attempt: AttemptId) -> bool:
+        """Tell whether a process of the attempt is known to have existed."""
+        return attempt in self._known
+
+    def terminate(self, attempt: AttemptId) -> None:
+        """Send TERM."""
+        if worker := self._world.workers.get(attempt):
+            worker.told_to_stop = True
+            worker.wake_at = min(worker.wake_at, self._world.clock.mono + 0.1)
+
+    def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
+        """There is one machine, which may be started again."""
+        return None if proc.boot == self._world.clock.boot else "boot"
+
+    def waits_for_disk(self, proc: ProcRecord) -> bool:
+        """Ask the worker of that claim."""
+        return any(
+            worker.waits_for_disk
+            for worker in self._world.workers.values()
+            if worker.alive and worker.pid == proc.pid and proc.boot == self._world.clock.boot
+        )
+
+    def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
+        """Kill what is left, and say so once nothing is."""
+        worker = self._world.workers.get(attempt)
+        if worker is None or not (worker.alive or worker.command_lives):
+            return True
+        if self._world.random.random() < 0.5:
+            self._world.say(worker, "is killed by the conductor, with all that is left of it")
+            worker.kill(command_too=True)
+        return False
+
+    def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
+        """Find an attempt that lives."""
+        worker = self._world.workers.get(attempt)
+        if worker is None or not worker.alive:
+            return False
+        self._known.add(attempt)
+        return True
+
+    def capacity(self) -> int:
+        """There is always room."""
+        return 1000
+
+    def wake_fds(self) -> list[int]:
+        """The world wakes the conductor."""
+        return []
+
+    def close(self) -> None:
+        """Workers live on."""

@@ -1,0 +1,73 @@
+"""What goes wrong in a simulation, how often, and when: drawn from the seed, few enough that every run ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+
+class Trouble(Enum):
+    """One thing that goes wrong at some system call of somebody."""
+
+    KILL_CALLER = "whoever makes the call is killed"
+    KILL_CONDUCTOR = "the conductor is killed"
+    KILL_WORKER = "a worker is killed"
+    POWER_CUT = "the power is cut"
+    PAUSE = "the conductor stands still, and another cannot start"
+    USURP = "the conductor stands still, its lock file is deleted, another starts, the first wakes up"
+    FULL_DISK = "the disk is full for a while"
+    READ_ONLY = "the disk is read-only for a while"
+    FAILED_SYNC = "a sync fails"
+    CLOCK = "the wall clock is set wrong by up to ten years"
+    DRAIN = "an operator lets the run end"
+    STOP = "an operator stops the run"
+    REPEAT = "a message that was taken in lies in the inbox once more"
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """How much goes wrong. As made, everything that may."""
+
+    kinds: tuple[Trouble, ...] = tuple(Trouble)
+    most: int = 8
+    """At most so many troubles in a run."""
+    apart: int = 160
+    """Calls between two of them, at most."""
+    interleaving: int = 30
+    """Calls between two moments in which somebody else goes on in the middle of a call, on average."""
+    failure: float = 0.15
+    """How likely a command fails."""
+    late: tuple[float, ...] = (0.0, 0.0, 0.4)
+    """How likely a listing misses what is new; one of these is drawn."""
+
+
+NOT_IN_PROCESS = frozenset({Trouble.POWER_CUT, Trouble.FAILED_SYNC})
+"""What durability `process` promises nothing for."""
+
+
+@dataclass(slots=True)
+class Fuse:
+    """Counts calls down to the next trouble."""
+
+    random: Random
+    troubles: Troubles
+    waiting: list[Trouble] = field(default_factory=list)
+    left: int = 0
+
+    def next(self) -> Trouble | None:
+        """Tell what goes wrong at this call; None where nothing does."""
+        if not self.waiting:
+            return None
+        self.left -= 1
+        if self.left > 0:
+            return None
+        self.left = self.random.randint(1, self.troubles.apart)
+        return self.waiting.pop()
+
+
+def drawn(random: Random, troubles: Troubles, *, power: bool) -> Fuse:
+    """Draw what goes wrong in one run."""
+    kinds = [kind for kind in troubles.kinds if power or kind not in NOT_IN_PROCESS]
+    waiting = random.choices(kinds, k=random.randint(0, troubles.most)) if kinds else []
+    return Fuse(random, troubles, waiting, random.randint(1, 2 * troubles.apart))

@@ -1,0 +1,87 @@
+"""What the actors of a simulation see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from bus.errors import BusError, HeldByOther
+from bus.wire import AttemptId, Record, WorkerSpec
+from conductor.core.task import Plan, RunOptions
+from conductor.testing.disk import ModelProcess
+from conductor.testing.fakes import FakeClock
+from conductor.testing.simulated.accounts import Accounts
+from conductor.testing.simulated.troubles import Troubles
+
+if TYPE_CHECKING:
+    from conductor.testing.simulated.conductor import SimulatedConductor
+    from conductor.testing.simulated.worker import SimulatedWorker
+
+
+class Actor(Protocol):
+    """A process that is given the floor now and then."""
+
+    process: ModelProcess
+    wake_at: float
+    """Monotonic time before which it has nothing to do."""
+
+    @property
+    def name(self) -> str:
+        """Who it is, in the story."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it lives."""
+
+    def step(self) -> None:
+        """Go on a little. Raises Killed where it dies."""
+
+
+class World(Protocol):
+    """Kept by `conductor.testing.simulation.Simulation`."""
+
+    random: Random
+    clock: FakeClock
+    plan: Plan
+    options: RunOptions
+    durability: str
+    troubles: Troubles
+    accounts: Accounts
+
+    @property
+    def workers(self) -> Mapping[AttemptId, SimulatedWorker]:
+        """All workers that ever were."""
+
+    def say(self, who: Actor | None, what: str) -> None:
+        """Tell the story on."""
+
+    def process(self, name: str) -> ModelProcess:
+        """Start a process."""
+
+    def others_go_on(self, seconds: float) -> None:
+        """Let time pass in the middle of what somebody does."""
+
+    def hire(self, spec: WorkerSpec, *, delay: float) -> SimulatedWorker:
+        """Make a worker, which begins after so many seconds."""
+
+    def launched(self, spec: WorkerSpec) -> None:
+        """A launcher was given this order: the intent must be on disk. Raises LedgerBroken."""
+
+    def command_starts(self, worker: SimulatedWorker) -> None:
+        """A worker starts its command. Raises LedgerBroken where it must not."""
+
+    def another_round(self) -> bool:
+        """Tell whether a conductor that finds a round ended, and work left, begins another."""
+
+    def recovered(self, conductor: SimulatedConductor) -> None:
+        """A conductor has replayed the journal. Raises LedgerBroken where something was lost."""
+
+    def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
+        """These records were acknowledged."""
+
+    def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
+        """A conductor could not start, because another one holds the track."""
+
+    def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
+        """A conductor ended with an error. Raises LedgerBroken where there was no reason for one."""
