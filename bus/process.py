@@ -11,7 +11,6 @@ namespace) is none.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -126,10 +125,15 @@ def all_processes() -> Iterator[ProcessInfo]:
             yield info
 
 
-def rename_process(name: str) -> None:
-    """Let this process be listed under another name (15 bytes); nothing where the system cannot."""
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="utf-8") as file:
-        file.write(name)
+def rename_process(name: str) -> str:
+    """List this process under another name (15 bytes), and return the one before; empty where the system cannot."""
+    try:
+        with open("/proc/self/comm", "r+", encoding="utf-8", errors="replace") as file:
+            before = file.read().rstrip("\n")
+            file.write(name)
+    except OSError:
+        return ""
+    return before
 
 
 def waits_for_disk(pid: int, ticks: int) -> bool:

@@ -19,9 +19,6 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between two tries; they double from the first to the longest."""
 
-NAME = "conductor-work"
-"""Name of a worker's process, in `ps` and `top`."""
-
 
 def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[float], object]) -> bool:
     """Write `exit.json` and announce it; False only where the bus is gone. `pause` waits for some seconds."""
@@ -42,6 +39,7 @@ def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[f
         except (OSError, BusError):
             patience.wait()
         else:
+            patience.over()
             return True
 
 
@@ -69,17 +67,19 @@ class _Patience:
     def __init__(self, pause: Callable[[float], object]) -> None:
         self._pause = pause
         self._seconds = FIRST_PAUSE
+        self._name: str | None = None
 
     def wait(self) -> None:
         """Wait before the next try."""
-        rename_process(WAITS_FOR_DISK)
+        if self._name is None:
+            self._name = rename_process(WAITS_FOR_DISK)
         self._pause(self._seconds)
         self._seconds = min(self._seconds * 2, LONGEST_PAUSE)
 
     def over(self) -> None:
         """Nothing is waited for any more."""
-        if self._seconds > FIRST_PAUSE:
-            rename_process(NAME)
+        if self._name:
+            rename_process(self._name)
 
 
 def wait(seconds: float) -> None:

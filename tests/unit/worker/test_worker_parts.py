@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.errors import AlreadyFinished, BusGone
-from bus.process import ProcessInfo, parse_stat, send_signal, start_ticks
-from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerSpec
+from bus.process import ProcessInfo, look, parse_stat, send_signal, start_ticks, waits_for_disk
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WireError, WorkerSpec, proc_from_json
 from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
 from worker.handing_in import claim, hand_in
@@ -270,6 +270,72 @@ def test_a_full_disk_delays_the_result_and_never_loses_it(
     hand = TroubledHand(finish=[*(_full() for _ in range(9)), None], publish=[])
     assert hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
     assert pauses[0] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE])
+def test_requirement_32_a_worker_tries_again_after_every_error_that_may_pass(
+    number: int, pauses: tuple[list[float], Callable[[float], None]]
+) -> None:
+    error = OSError(number, os.strerror(number))
+    hand = TroubledHand(finish=[error, error, None], publish=[])
+    assert hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
+    assert pauses[0] == [0.1, 0.2]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/comm"), reason="needs /proc")
+def test_requirement_32_a_worker_that_waits_for_the_disk_says_so_by_the_name_of_its_process() -> None:
+    pid = os.getpid()
+    before = look(pid)
+    assert before is not None
+    said = []
+    hand = TroubledHand(finish=[_full(), None], publish=[])
+    pause = lambda _: said.append(waits_for_disk(pid, before.start_ticks))  # noqa: E731
+    assert hand_in(not_started("revoked"), SPEC, hand, pause)  # type: ignore[arg-type]
+    assert said == [True]
+    assert look(pid) == before
+    assert not waits_for_disk(pid, before.start_ticks + 1)
+
+
+def test_a_report_that_no_message_may_carry_does_not_keep_the_result_from_being_written(
+    pauses: tuple[list[float], Callable[[float], None]],
+) -> None:
+    """Whatever runs in the attempt can write `report.json`; nested too deeply it must not cost the work."""
+    report = {"verb": "complete"}
+    written: list[ExitRecord] = []
+
+    class Hand(TroubledHand):
+        def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+            if exit.report:
+                raise WireError("nested deeper than 32")
+            written.append(exit)
+
+    record = replace(not_started("revoked"), report=report)
+    assert hand_in(record, SPEC, Hand(finish=[], publish=[]), pauses[1])  # type: ignore[arg-type]
+    assert [exit.report for exit in written] == [None]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pid": "1"},
+        {"pid": -1},
+        {"pid": 1 << 31},
+        {"pid": 1.5},
+        {"pid": True},
+        {"start_ticks": None},
+        {"boot": 7},
+        {"namespace": []},
+        {"leftovers": {}},
+        {"never_kill": "ssh"},
+        {"never_kill": [7]},
+    ],
+)
+def test_requirement_15_a_claim_with_a_wrong_field_is_none(wrong: dict[str, object]) -> None:
+    """Whatever runs in the attempt can write `proc.json`, and a conductor hands what it says to the kernel."""
+    sound = {"boot": "b", "pid": 7, "start_ticks": 8, "epoch": 1}
+    assert proc_from_json({**sound, "newer": "field"}) == ProcRecord("b", 7, 8, 1)
+    with pytest.raises(TypeError):
+        proc_from_json({**sound, **wrong})
 
 
 def test_a_result_written_but_not_announced_is_announced_later(
