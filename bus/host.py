@@ -224,6 +224,7 @@ class FileHost(FileReader):
 
     def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
         """Read `inbox/` and `control/`, and look in `events/` for claims about the tasks in `running`."""
+        self._check_ours()
         self._upkeep.again()
         found = self._inbox.scan()
         self._upkeep.look_for_claims(running or {}, self._projection.expects)

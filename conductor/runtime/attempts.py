@@ -63,6 +63,10 @@ class Attempts:
         one = self._open.get(attempt)
         return one.task if one else None
 
+    def by_task(self) -> dict[TaskId, AttemptId]:
+        """Return the open attempt of each task that has one."""
+        return {one.task: attempt for attempt, one in self._open.items()}
+
     def opened(self, task: TaskId, attempt: AttemptId) -> None:
         """Watch an attempt from its launch on."""
         self._open[attempt] = _Open(task)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bus.contract import Host
-from bus.errors import BusError, BusGone, NoSpace
+from bus.errors import AttemptExists, BusError, BusGone, NoSpace
 from bus.wire import AttemptId, WorkerSpec
 from conductor.core.events import Fact, LaunchFailed
 from conductor.core.instructions import LaunchWorker
@@ -46,15 +46,15 @@ class Launches:
         self._next_try = 0.0
 
     def start(self, wanted: LaunchWorker, now: float) -> list[Fact]:
-        """Launch an attempt, or hold it back; return what came of it if it failed. Raises BusGone."""
+        """Launch an attempt, or hold it back; return what is to be told of it at once. Raises BusGone."""
         self._held.append(wanted)
         return self.go_on(now) if len(self._held) == 1 else []
 
     def go_on(self, now: float) -> list[Fact]:
         """Launch what is held back, as far as the disk lets us; `now` is monotonic."""
-        failed: list[Fact] = []
+        facts: list[Fact] = []
         if now < self._next_try:
-            return failed
+            return facts
         while self._held:
             wanted = self._held[0]
             try:
@@ -63,16 +63,19 @@ class Launches:
                 if self._next_try == 0.0:
                     self._say(f"paused: {error.message}; nothing is launched, trying again every second")
                 self._next_try = now + RETRY_PERIOD
-                return failed
+                return facts
+            except AttemptExists:
+                # The journal forgot that it was launched (its end was cut in a repair): what is there tells the rest.
+                facts += self._attempts.reconcile([(wanted.task, wanted.attempt)])
             except (LaunchError, OSError, BusError) as error:
                 if isinstance(error, BusGone):
                     raise
-                failed.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
+                facts.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
             self._held.popleft()
         if self._next_try:
             self._next_try = 0.0
             self._say("resumed: attempts can be launched again")
-        return failed
+        return facts
 
     def forget(self, attempt: AttemptId) -> list[Fact]:
         """Give up a launch that is held back, because its attempt is to be stopped."""
