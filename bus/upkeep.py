@@ -84,7 +84,7 @@ class Upkeep:
                 self._quarantine.take(name, self._folders.root, "somebody else has written to a view", foreign=True)
             self.replace(name, body)
             self._views[name] = (body, self._mark(name))
-        except FileNotFoundError:  # our scratch file: whoever took the track over has swept it, and the next look says so
+        except FileNotFoundError:  # our scratch, swept by whoever took the track over: the next look says so
             return
         except OSError as error:
             if not passes(error):
