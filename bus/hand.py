@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_REASON = 1 << 12
 
+BUS_DELETED = "bus_gone"
+"""Why a worker stops by itself whose result nobody could ever read."""
+
 MAX_REPORT = 1 << 18
 """Longest report in bytes: with it, `exit.json` is still a message that is accepted."""
 
@@ -68,11 +71,11 @@ class FileHand:
         self._fs.append(layout.PROC, body, at=self._at, size=self._claim_size)
 
     def revoked(self) -> str | None:
-        """Return the reason of a stop, None where there is none."""
+        """Return the reason of a stop, None where there is none. A bus that was deleted, not moved, is one."""
         try:
             data = self._fs.read_file(layout.REVOKED, at=self._at, cap=MAX_REASON)
         except FileNotFoundError:
-            return None
+            return None if self._fs.stat_fd(self._folders.root).st_nlink else BUS_DELETED
         except Refused as error:
             return f"unreadable order to stop: {error}"
         return reason_of(data)

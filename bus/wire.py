@@ -223,14 +223,17 @@ def exit_from_json(data: JsonObject) -> ExitRecord:
 
 def proc_from_json(data: JsonObject) -> ProcRecord:
     """Rebuild a `ProcRecord`, ignoring unknown fields. Raises TypeError where a field is not what it must be."""
-    proc = ProcRecord(**_known(ProcRecord, data))
+    known = _known(ProcRecord, data)
+    if isinstance(known.get("never_kill"), list):
+        known["never_kill"] = tuple(known["never_kill"])
+    proc = ProcRecord(**known)
     numbers, texts = (proc.pid, proc.start_ticks, proc.epoch), (proc.boot, proc.namespace, proc.leftovers)
     names = proc.never_kill
     if (
         not all(type(number) is int and number >= 0 for number in numbers)
         or proc.pid > MAX_PID
         or not all(isinstance(text, str) for text in texts)
-        or not isinstance(names, (list, tuple))
+        or not isinstance(names, tuple)
         or not all(isinstance(name, str) for name in names)
     ):
         raise TypeError("not a claim")

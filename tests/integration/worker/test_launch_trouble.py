@@ -7,11 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from bus.layout import LIVE
+from bus.layout import LIVE, attempt_dir
 from bus.wire import AttemptId
 from conductor.runtime.launch import local, warm
 from conductor.runtime.launch.base import NO_TRACE, LaunchError, Trace
@@ -20,6 +21,7 @@ from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import find, worker_of
 from tests.integration.tools import alive, wait_for
 from tests.integration.worker.conftest import Bench
+from worker.core import PERIOD
 
 
 @pytest.fixture
@@ -207,4 +209,30 @@ def test_a_bus_that_was_moved_still_finds_its_processes(bench: Bench) -> None:
     finally:
         moved.rename(bench.bus)
     bench.launcher.terminate(spec.attempt)
+    bench.wait(spec)
+
+
+def test_a_bus_that_is_deleted_ends_its_workers_by_themselves(bench: Bench) -> None:
+    """Nobody could ever read the result, and a later run would start the same task beside it."""
+    spec = bench.launch(("sleep", "64"))
+    command = bench.wait_command(spec)
+    bench.launcher.close()
+    shutil.rmtree(bench.bus)
+    wait_for(lambda: not alive(command["pid"]) and not alive(command["session"]), "the end of command and worker")
+    bench.launcher = LocalLauncher(str(bench.bus))
+
+
+def test_a_bus_that_is_moved_keeps_its_workers(bench: Bench) -> None:
+    spec = bench.launch(("sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"))
+    bench.wait_command(spec)
+    moved = bench.bus.rename(bench.bus.with_name("moved"))
+    record = moved / attempt_dir(spec.attempt) / "exit.json"
+    try:
+        threading.Event().wait(2 * PERIOD)
+        assert not record.exists()
+        (bench.work / "go").touch()
+        wait_for(record.exists, "the result")
+        assert '"code":0' in record.read_text()
+    finally:
+        moved.rename(bench.bus)
     bench.wait(spec)
