@@ -27,6 +27,8 @@ TYPE_STYLE = {
     "RUN_STARTED": "bold",
     "RUN_RESUMED": "bold",
     "RUN_ENDED": "bold",
+    "PLAN_EDITED": "yellow",
+    "FOREIGN_WRITE": "red",
     "QUARANTINED": "red",
     "CONTROL": "cyan",
 }

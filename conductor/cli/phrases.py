@@ -93,9 +93,19 @@ def _control(payload: JsonObject) -> str:
     who = person(str(payload.get("who") or "operator"))
     if payload["verb"] == "drain":
         return f"draining: {DRAINING}" + ("" if who == "Ctrl-C" else f" (asked for by {who})")
+    if payload["verb"] == "reset":
+        what = (
+            f"{few(payload['tasks'], 10)} set back to pending" if payload.get("target") else "all set back to pending"
+        )
+        return f"{what} by {who}"
     target = f" {payload['target']}" if payload.get("target") else ""
     text = f": {payload['text']}" if payload.get("text") else ""
     return f"{payload['verb']}{target} by {who}{text}"
+
+
+def _plan_edited(payload: JsonObject) -> str:
+    changes = f" ({'; '.join(payload['changes'])})" if payload.get("changes") else ""
+    return f"{payload['source']} was edited; the edit is not applied until this run has ended{changes}"
 
 
 def _run_ended(payload: JsonObject) -> str:
@@ -124,5 +134,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "TASK_SKIPPED": lambda p: f"skipped: {p['reason']}",
     "TASK_CANCELLED": lambda p: "cancelled" + (f" by {p['who']}" if p.get("who") else ""),
     "RUN_ENDED": _run_ended,
+    "PLAN_EDITED": _plan_edited,
+    "FOREIGN_WRITE": lambda p: f"{p['name']} put aside: {p['reason']}",
     "QUARANTINED": lambda p: f"{p['name']} put aside: {p['reason']}",
 }

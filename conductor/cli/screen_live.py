@@ -18,11 +18,11 @@ from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
-from conductor.cli.phrases import BEGINS, DRAINING
+from conductor.cli.phrases import BEGINS, DRAINING, phrase
 from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
-from conductor.cli.terminal import SHOW_CURSOR, Suspension
+from conductor.cli.terminal import SHOW_CURSOR, Suspension, in_background
 from conductor.cli.track import Track
 from conductor.core.view import RunView
 from conductor.runtime.clock import Clock, SystemClock
@@ -40,6 +40,9 @@ MAX_BAR = 40
 
 BAR = {"running": "╍", "pending": "─"}
 """What the parts of the bar are made of that are not over, so that it also speaks without colours."""
+
+NOTED = frozenset({"PLAN_EDITED", "FOREIGN_WRITE", "QUARANTINED"})
+"""Records of no task that stand above the picture."""
 
 ECHO = 4
 """Columns left free behind the last line: the terminal's `^C` there must not begin a new one."""
@@ -87,7 +90,7 @@ class LiveScreen:
 
     def start(self, view: RunView, now: float) -> None:
         """Take the terminal over. The first picture comes with the first record: before that there is no run."""
-        self._live.start()
+        self._take_again()
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Draw a new picture where it is time for one."""
@@ -99,6 +102,13 @@ class LiveScreen:
     def _update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float:
         if any(record.type in BEGINS for record in records):
             self.note(where_line(view(), self._console.width - 1))
+        for record in records:
+            if record.type in NOTED:
+                self.note(phrase(record))
+        if not self._live.is_started:
+            self._take_again()
+            if not self._live.is_started:
+                return CLOCK
         self._due = self._due or bool(records)
         wait = self._drawn + max(SHORTEST if self._due else CLOCK, self._cost / SHARE) - now
         if wait > 0:
@@ -143,7 +153,9 @@ class LiveScreen:
         self._live.stop()
 
     def _take_again(self) -> None:
-        """Draw below whatever came meanwhile."""
+        """Draw below whatever came meanwhile; a job in the background lets the terminal to whoever works there."""
+        if in_background(self._sink):
+            return
         self._live = self._fresh()
         self._live.start()
         self._due, self._drawn = True, 0.0

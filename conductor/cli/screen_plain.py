@@ -30,6 +30,8 @@ SHOWN = frozenset(
         "TASK_SKIPPED",
         "TASK_CANCELLED",
         "CONTROL",
+        "PLAN_EDITED",
+        "FOREIGN_WRITE",
         "QUARANTINED",
         "RUN_ENDED",
     }

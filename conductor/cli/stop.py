@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass
 
 import click
@@ -11,6 +10,7 @@ from bus.contract import Holder, Reader
 from bus.errors import BusGone
 from bus.wire import Record
 from conductor.cli.guard import refuse_from_worker
+from conductor.cli.operator import operator
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err, out, print_json
 from conductor.cli.polling import pause
@@ -68,7 +68,7 @@ def _order(track: Track, reader: Reader, holder: Holder, verb: str, *, say: bool
     from bus.control import drop
 
     seq = _last_seq(reader, 0)
-    who = _user()
+    who = operator()
     drop(track.bus, verb, who=who, epoch=holder.epoch)
     waited = 0.0
     while True:
@@ -112,7 +112,7 @@ def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
 
     with taking(track), Session(Request(track.dir, track.bus, Flags(), to_stop=True)) as session:
         if session.start.goes_on:
-            session.run(Silent(), then=[ControlReceived(verb, f"operator:{_user()}")])
+            session.run(Silent(), then=[ControlReceived(verb, f"operator:{operator()}")])
     return Outcome(
         "taken_over", f"the conductor had died; its run is ended and recorded.\nGo on later: {track.command('run')}"
     )
@@ -137,10 +137,3 @@ def _last_seq(reader: Reader, seq: int) -> int:
     for record in reader.records(seq):
         seq = record.seq
     return seq
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "operator"

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import IOBase
 from types import FrameType
 
 from conductor.cli.exit_codes import Exit
@@ -28,6 +29,14 @@ def orderly() -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def in_background(stream: IOBase) -> bool:
+    """Tell whether the terminal behind `stream` belongs to another job now."""
+    try:
+        return os.tcgetpgrp(stream.fileno()) != os.getpgrp()
+    except (OSError, ValueError):  # no terminal, or none of ours
+        return False
 
 
 def _leave(*_: object) -> None:

@@ -3,7 +3,7 @@
     python job_shell.py REPORT COMMAND…
 
 The terminal is our stdin. Lines in REPORT: `pid N`, `stopped`, `continued`, `exit N` (below 0: the signal). A stopped
-job gets the terminal again, and goes on, at SIGUSR1.
+job goes on at SIGUSR1, with the terminal, or at SIGUSR2, in the background.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import sys
 import termios
 from pathlib import Path
 
+ORDERS = {signal.SIGUSR1, signal.SIGUSR2}
+
 
 def main(report: Path, command: list[str]) -> None:
     """Run the job to its end."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)
 
     def say(line: str) -> None:
         with report.open("a", encoding="ascii") as file:
@@ -44,8 +46,8 @@ def main(report: Path, command: list[str]) -> None:
             return
         foreground(os.getpgrp())
         say("stopped")
-        signal.sigwait({signal.SIGUSR1})
-        foreground(job.pid)
+        if signal.sigwait(ORDERS) == signal.SIGUSR1:
+            foreground(job.pid)
         os.killpg(job.pid, signal.SIGCONT)
         say("continued")
 
@@ -53,7 +55,7 @@ def main(report: Path, command: list[str]) -> None:
 def _default_signals() -> None:
     for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,14 @@ class Terminal:
 
     def foreground(self) -> None:
         """`fg`."""
-        self._shell.send_signal(signal.SIGUSR1)
+        self._go_on(signal.SIGUSR1)
+
+    def background(self) -> None:
+        """`bg`."""
+        self._go_on(signal.SIGUSR2)
+
+    def _go_on(self, order: signal.Signals) -> None:
+        self._shell.send_signal(order)
         wait_for(lambda: "continued" in self._lines(), "the job going on")
 
     def hang_up(self) -> None:

@@ -153,6 +153,21 @@ def test_requirement_20_ctrl_z_gives_the_terminal_back_and_fg_goes_on(project: P
     assert re.search(r"\x1b\[\d*A", after.partition("\x1b[2K")[0]) is None, "what came meanwhile was drawn over"
 
 
+def test_requirement_20_a_job_in_the_background_lets_the_terminal_to_others(
+    project: Project, terminal: Terminal
+) -> None:
+    terminal.type("^Z")
+    terminal.wait_stopped()
+    stopped = len(terminal.written())
+    terminal.background()
+    project.open_gate("a")
+    assert terminal.finish() == 0
+    terminal.check_clean()
+    after = terminal.written()[stopped:]
+    assert "\x1b[?25l" not in after, "it drew on a terminal that is not its own now"
+    assert "All 2 tasks are done" in after
+
+
 @pytest.mark.parametrize(("columns", "lines"), [(20, 5), (1, 1), (200, 60)])
 def test_requirement_20_any_size_of_terminal_will_do(project: Project, columns: int, lines: int) -> None:
     project.plan([project.task("a"), project.shell("b", "exit 1", retries=0)])

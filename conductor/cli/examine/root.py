@@ -42,16 +42,8 @@ class Root:
             hint = "look at what it is; nothing of it was opened. Move it away, or name another place with --bus-dir"
             yield problem(BusError.code, f"{self._bus} is {kind}", hint)
             return
-        yield self._safe(found)
         yield self._parents()
-        yield from self._open()
-
-    def _safe(self, found: os.stat_result) -> Finding:
-        try:
-            check_root(found, str(self._bus))
-        except BusError as error:
-            return as_problem(error)
-        return fine("bus_mode", f"{self._bus} is ours alone (mode {stat.S_IMODE(found.st_mode):04o})")
+        yield from self._open(found)
 
     def _parents(self) -> Finding:
         try:
@@ -62,7 +54,7 @@ class Root:
             return problem(BusError.code, f"a folder above the bus cannot be looked at: {error.strerror}")
         return fine("bus_parents", "no folder above it can be written by everybody")
 
-    def _open(self) -> Iterator[Finding]:
+    def _open(self, found: os.stat_result) -> Iterator[Finding]:
         try:
             folders = Folders(self._fs, str(self._bus), self._fs.open_directory(str(self._bus)))
             names = self._fs.names(folders.root)
@@ -70,11 +62,22 @@ class Root:
             yield problem(BusError.code, f"the bus cannot be opened: {error.strerror}", "run as the user who owns it")
             return
         self.folders = folders
+        yield self._safe(found, names)
         yield from self._format(folders, names)
         old = sorted(name for name in names if name.startswith(LEGACY))
         if old:
             text = f"what an older program left was moved to {', '.join(old)} and is not read"
             yield note("bus_legacy", text, "remove it once nobody needs it")
+
+    def _safe(self, found: os.stat_result, names: list[str]) -> Finding:
+        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+        if layout.FORMAT not in names and found.st_uid == os.geteuid():
+            return fine("bus_mode", f"{self._bus} is ours ({mode}); a run that makes it a bus closes it to others")
+        try:
+            check_root(found, str(self._bus))
+        except BusError as error:
+            return as_problem(error)
+        return fine("bus_mode", f"{self._bus} is ours alone ({mode})")
 
     def _format(self, folders: Folders, names: list[str]) -> Iterator[Finding]:
         try:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bus import layout
-from bus._fs import Refused
 from bus.contract import Holder
 from bus.errors import BusError
 from bus.process import look
-from bus.quarantine import SUFFIX
 from bus.reader import FileReader
-from bus.wire import MAX_MESSAGE, AttemptId, WireError, loads_strict
+from bus.wire import AttemptId
 from conductor.cli.examine.finding import Finding, fine, note, problem
 from conductor.cli.examine.processes import host_name, processes_of
 from conductor.cli.examine.root import as_problem
 from conductor.cli.load import load
+from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.track import Track
 from conductor.core.wording import few, plural
 
@@ -133,24 +132,15 @@ class State:
             yield fine("not_ingested", f"{plural(number, 'message')} handed in and not recorded yet")
 
     def _quarantine(self) -> Iterator[Finding]:
-        names = self._names(layout.QUARANTINE)
-        kept = sorted(name for name in names if not name.endswith(SUFFIX))
+        kept = put_aside(self._reader)
         if not kept:
             yield fine("quarantine", "nothing was put aside")
             return
-        details = tuple(f"{name}: {self._why(name)}" for name in kept)
+        details = tuple(f"{name}: {reason_of(self._reader, name)}" for name in kept)
         hint = (
             f"look into {self._track.bus / layout.QUARANTINE}/; nothing there is read again, remove what nobody needs"
         )
         yield note("quarantine", f"{plural(len(kept), 'thing')} put aside, in quarantine", hint, details=details)
-
-    def _why(self, name: str) -> str:
-        try:
-            at = self._reader.folders.fd(layout.QUARANTINE)
-            found = loads_strict(self._reader.fs.read_file(name + SUFFIX, at=at, cap=MAX_MESSAGE))
-        except (OSError, Refused, WireError):
-            return "no reason is kept"
-        return str(found.get("reason")) if isinstance(found, dict) else "no reason is kept"
 
     # --- what was left ----------------------------------------------------------------------------------------------
 
