@@ -227,17 +227,14 @@ def proc_from_json(data: JsonObject) -> ProcRecord:
     if isinstance(known.get("never_kill"), list):
         known["never_kill"] = tuple(known["never_kill"])
     proc = ProcRecord(**known)
-    numbers, texts = (proc.pid, proc.start_ticks, proc.epoch), (proc.boot, proc.namespace, proc.leftovers)
-    names = proc.never_kill
-    if (
-        not all(type(number) is int and number >= 0 for number in numbers)
-        or proc.pid > MAX_PID
-        or not all(isinstance(text, str) for text in texts)
-        or not isinstance(names, tuple)
-        or not all(isinstance(name, str) for name in names)
-    ):
+    sound = all(type(getattr(proc, name)) is kind for name, kind in _CLAIM.items())
+    if not sound or not 0 <= proc.pid <= MAX_PID or not all(isinstance(name, str) for name in proc.never_kill):
         raise TypeError("not a claim")
     return proc
+
+
+_CLAIM = {"boot": str, "pid": int, "start_ticks": int, "epoch": int, "namespace": str, "leftovers": str,
+          "never_kill": tuple}  # fmt: skip
 
 
 def spec_from_json(data: JsonObject) -> WorkerSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from killer import Life
@@ -26,7 +26,7 @@ class Figures:
     """Killed conductors that recorded nothing."""
     restart: tuple[float, float]
     """Seconds from the start of a conductor to its first record: median and longest."""
-    ends: Counter[str]
+    ends: Mapping[str, int]
     """Verdicts on attempts."""
     descriptors: int
 
@@ -53,6 +53,6 @@ def measure(lives: Sequence[Life], journal: Sequence[Record]) -> Figures:
         median=statistics.median(killed),
         idle=killed.count(0),
         restart=(statistics.median(restarts), max(restarts)),
-        ends=Counter(verdicts),
+        ends=dict(Counter(verdicts).most_common()),
         descriptors=max(life.descriptors for life in lives),
     )

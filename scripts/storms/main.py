@@ -107,7 +107,7 @@ def wrong_end(world: World, killer: Killer, tasks: int, journal: Sequence[Record
 def report(figures: Figures, killer: Killer, seed: int, seconds: float, world: World) -> None:
     """Print a table."""
     kills = ", ".join(f"{count} {kind}" for kind, count in killer.kills.most_common())
-    ends = ", ".join(f"{count} {kind}" for kind, count in figures.ends.most_common())
+    ends = ", ".join(f"{count} {kind}" for kind, count in figures.ends.items())
     aside = ", ".join(f"{count} × {reason}" for reason, count in reasons(world).items()) or "nothing"
     rows = [
         ("seed", str(seed)),
