@@ -23,7 +23,7 @@ def main(report: Path, command: list[str]) -> None:
     """Run the job to its end."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)
 
     def say(line: str) -> None:
