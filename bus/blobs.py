@@ -53,7 +53,7 @@ def is_reference(payload: Mapping[str, Any]) -> bool:
 
 def store(folders: Folders, sha: str, body: bytes, *, scratch: str, sync: bool) -> None:
     """Keep a payload. A whole one that is there already stays."""
-    folders.fs.publish(scratch, folders.fd(layout.TMP), sha, folders.fd(layout.BLOBS), body, sync=sync)
+    folders.fs.publish(scratch, folders.refresh(layout.TMP), sha, folders.refresh(layout.BLOBS), body, sync=sync)
 
 
 def resolve(folders: Folders, record: Record) -> Record:

@@ -24,6 +24,10 @@ class BusGone(BusError):
     code = "bus_gone"
 
 
+class FolderReplaced(BusError):
+    """Something else stands in the place of a folder of the bus. A conductor that runs puts that right."""
+
+
 class BusCorrupt(BusError):
     """The journal is damaged before its end, or a frozen plan is not what its name says."""
 

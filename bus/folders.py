@@ -10,7 +10,7 @@ from typing import Protocol
 
 from bus import layout
 from bus._fs import FileSystem
-from bus.errors import BusError, BusGone, BusUnsafe
+from bus.errors import BusError, BusGone, BusUnsafe, FolderReplaced
 from bus.wire import AttemptId
 
 
@@ -34,7 +34,7 @@ class Folders:
         self._identity: dict[str, tuple[int, int]] = {}
 
     def fd(self, name: str) -> int:
-        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing or no folder.
+        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing, FolderReplaced.
 
         Where it may evict, what stands in the place of the folder is set aside, and the folder made anew.
         """
@@ -47,10 +47,12 @@ class Folders:
     def _enter(self, name: str, leaf: str, at: int) -> int:
         try:
             return self.fs.open_directory(leaf, at=at)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if isinstance(error, NotADirectoryError) and self.evict is not None:
+        except NotADirectoryError as error:
+            if self.evict is not None:
                 self._put_in_place(name, leaf, at)
                 return self.fs.open_directory(leaf, at=at)
+            raise FolderReplaced(f"something else stands in the place of the folder {name}", path=self.path) from error
+        except FileNotFoundError as error:
             hint = "a `conductor run` makes it again; if it was removed while in use, find out by what"
             raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
         except OSError as error:
@@ -104,7 +106,7 @@ class Folders:
         """Open the attempt's folder; the caller closes it. Raises FileNotFoundError where there is none."""
         try:
             return self.fs.open_directory(attempt, at=self.fd(layout.bucket_dir(attempt)))
-        except (BusGone, NotADirectoryError) as error:  # no attempt in that bucket; or a link, or a file, in its place
+        except (BusGone, FolderReplaced, NotADirectoryError) as error:  # or a link, or a file, in the place of either
             raise FileNotFoundError(errno.ENOENT, "no folder", attempt) from error
 
     def make(self, name: str) -> int:

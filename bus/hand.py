@@ -83,12 +83,15 @@ class FileHand:
     def newest_epoch(self) -> int:
         """Return the highest epoch of any conductor of this bus."""
         at = self._folders.fd(layout.EPOCHS)
-        if self._epoch:  # epochs are numbered without gaps: no next one means that ours is the newest
+        if not self._epoch:
+            return max(epochs_in(self._folders), default=0)
+        newest = self._epoch
+        while True:  # epochs are numbered without gaps: what lies beyond one is no conductor's
             try:
-                self._fs.stat(layout.epoch_name(self._epoch + 1), at=at)
+                self._fs.stat(layout.epoch_name(newest + 1), at=at)
             except FileNotFoundError:
-                return self._epoch
-        return newest_epoch(self._folders)
+                return newest
+            newest += 1
 
     def beat(self) -> None:
         """Touch the heartbeat, making it at the first call."""
@@ -138,7 +141,7 @@ class FileHand:
 
     @property
     def _tmp(self) -> int:
-        return self._folders.fd(layout.TMP)
+        return self._folders.refresh(layout.TMP)
 
 
 def open_hand(root: Path | str, attempt: AttemptId, *, fs: FileSystem | None = None) -> FileHand:
@@ -175,11 +178,6 @@ def reason_of(data: bytes) -> str:
         found = None
     reason = found.get("reason") if isinstance(found, dict) else None
     return reason if isinstance(reason, str) else "revoked"
-
-
-def newest_epoch(folders: Folders) -> int:
-    """Return the highest number in `epochs/`, 0 where there is none."""
-    return max(epochs_in(folders), default=0)
 
 
 def epochs_in(folders: Folders) -> set[int]:

@@ -248,7 +248,7 @@ class FileHost(FileReader):
         """Keep a plan under its SHA-256 and return that."""
         sha = blobs.digest(body)
         name = layout.plan_name(sha)
-        at = self.folders.fd(layout.PLAN)
+        at = self.folders.refresh(layout.PLAN)
         if not self.fs.publish(f"{self._owner}.plan", self._tmp, name, at, body, sync=self._sync):
             self.load_plan(sha)
         return sha
@@ -266,7 +266,7 @@ class FileHost(FileReader):
         live = -1
         try:
             # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
-            self.fs.create_directory(scratch, at=tmp)
+            scratch = self._create_scratch_folder(scratch, tmp)
             live = self.fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=tmp)
             self.fs.chmod_fd(live, 0o600)
             self.fs.lock(live)
@@ -284,6 +284,15 @@ class FileHost(FileReader):
                 raise NoSpace(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
             raise
         return live
+
+    def _create_scratch_folder(self, name: str, tmp: int) -> str:
+        """Make a folder that is surely ours, and return its name: another one where the wanted name is taken."""
+        try:
+            self.fs.create_directory(name, at=tmp)
+        except FileExistsError:
+            name = f"{name}.{os.urandom(4).hex()}"
+            self.fs.create_directory(name, at=tmp)
+        return name
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:
         """Write `revoked`, now or as soon as the disk has room. Idempotent: the first reason stays."""

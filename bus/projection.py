@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import zlib
 from collections import deque
 from collections.abc import Iterable
@@ -159,9 +160,12 @@ class Projection:
 
     def _archive(self, name: str, events: int) -> None:
         archive = self._folders.fd(layout.ARCHIVE)
-        taken = _seq(self._read(name, events))
+        kept = f"{name}.{_seq(self._read(name, events))}"
         with contextlib.suppress(FileNotFoundError):
-            self._fs.rename(name, events, f"{name}.{taken}", archive)
+            self._fs.stat(kept, at=archive)
+            kept = f"{kept}.{os.urandom(4).hex()}"  # never in the place of another, which may be anything
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rename(name, events, kept, archive)
 
     def _read(self, name: str, events: int) -> bytes:
         try:

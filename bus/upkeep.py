@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from bus import layout, presence
 from bus._fs import passes
@@ -34,8 +35,11 @@ class Upkeep:
         """Owner of the scratch files made here: the epoch."""
 
     def again(self) -> None:
-        """Do what could not be done before."""
+        """Do what could not be done before, and keep the folders that workers write to in their places."""
         self._chores.again()
+        for name in (layout.TMP, layout.HEARTBEATS, layout.WORKER_STATUS):
+            with suppress(OSError):  # the next look will do
+                self._folders.refresh(name)
 
     # --- attempts ---------------------------------------------------------------------------------------------------
 
