@@ -16,10 +16,10 @@ from conductor.core.events import WorkerDispatched
 from conductor.core.instructions import Journal
 from conductor.core.schedule import room_of
 from conductor.core.task import Plan, Ready, RunOptions
-from conductor.testing import Chances, Simulation, random_plan
+from conductor.testing import Chances, CoreSimulation, random_plan
 
 
-def expected(sim: Simulation, started: list[TaskId]) -> list[TaskId]:
+def expected(sim: CoreSimulation, started: list[TaskId]) -> list[TaskId]:
     """Apply the rule to the state as it was before `started` were started."""
     state = sim.machine.state
     keys = Keys(sim.plan, files=sim.options.on_conflict == "serialize")
@@ -49,7 +49,9 @@ def expected(sim: Simulation, started: list[TaskId]) -> list[TaskId]:
 def test_each_start_follows_the_rule_and_no_slot_stays_free_against_it(seed: int, workers: int, on: str) -> None:
     random = Random(seed)
     options = RunOptions(max_workers=workers, on_conflict=on, seed=seed)
-    sim = Simulation(random_plan(random, random.randint(2, 25)), seed, options, chances=Chances(crash=0.0, control=0.0))
+    sim = CoreSimulation(
+        random_plan(random, random.randint(2, 25)), seed, options, chances=Chances(crash=0.0, control=0.0)
+    )
     while (instructions := sim.step()) is not None:
         decisions = [one.decision for one in instructions if isinstance(one, Journal)]
         started = [one.task for one in decisions if isinstance(one, WorkerDispatched)]

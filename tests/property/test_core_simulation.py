@@ -18,13 +18,13 @@ from conductor.core.machine import Machine
 from conductor.core.state import State, Task
 from conductor.core.task import RunOptions
 from conductor.core.transitions import IGNORED, TASK_TABLE, IllegalTransition
-from conductor.testing import Chances, Simulation, random_plan
+from conductor.testing import Chances, CoreSimulation, random_plan
 
 SEEDS = range(120)
 CALM = Chances(crash=0.0)
 
 
-def simulation(seed: int, chances: Chances | None = None) -> Simulation:
+def simulation(seed: int, chances: Chances | None = None) -> CoreSimulation:
     random = Random(seed)
     plan = random_plan(random, random.randint(1, 12))
     options = RunOptions(
@@ -34,7 +34,7 @@ def simulation(seed: int, chances: Chances | None = None) -> Simulation:
         on_conflict=random.choice(["serialize", "serialize", "allow"]),
         seed=seed,
     )
-    return Simulation(plan, seed, options, chances=chances)
+    return CoreSimulation(plan, seed, options, chances=chances)
 
 
 @pytest.mark.parametrize("first", SEEDS[::30])

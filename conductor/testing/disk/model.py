@@ -170,7 +170,9 @@ class ModelDisk:
         change.make()
         self._changes.append(change)
         if self.late and by is not None:
-            self._fresh.update({(folder, name): by for folder, name, node in change.parts if node and self.is_late(name)})
+            self._fresh.update(
+                {(folder, name): by for folder, name, node in change.parts if node and self.is_late(name)}
+            )
 
     def listing(self, folder: Folder, by: ModelProcess) -> list[str]:
         """Return the names in a folder in any order; a new one of another process may be missing, for a while."""
