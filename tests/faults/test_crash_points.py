@@ -7,6 +7,7 @@ the call that promises it has returned; after the crash a new start, which is it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -253,10 +254,8 @@ def start_and_crash(disk: ModelDisk, durability: str, how: str, random: Random) 
     """A recovery that is cut off somewhere."""
     process = disk.process()
     process.dies_at = random.randint(1, 150)
-    try:
+    with suppress(Killed):
         open_host(ROOT, durability=durability, fs=process, follower=Follower())
-    except Killed:
-        pass
     crashed(disk, how, random)
 
 
@@ -328,11 +327,9 @@ def test_requirement_3_crash_at_every_call_of_the_first_start(durability: str, h
         process.mkdir("/track")
         disk.root.sync()
         process.dies_at = process.calls + at
-        try:
+        with suppress(Killed):
             open_host(ROOT, durability=durability, fs=process)
             ended = True
-        except Killed:
-            pass
         crashed(disk, how, random)
         host = open_host(ROOT, durability=durability, fs=disk.process())
         assert list(host.records()) == []
