@@ -28,7 +28,7 @@ def drop(
     epoch: int | None = None,
     fs: FileSystem | None = None,
 ) -> str:
-    """Hand in an order and return the name of its file.
+    """Hand in an order and return the name of its file. It survives a power cut from then on.
 
     `target` is a task (or what the verb acts on), `who` the operator, `epoch` binds the order to one conductor. Raises
     BusGone where there is no bus, BusError where the order is too long, LayoutError for an impossible verb.
@@ -46,7 +46,7 @@ def drop(
         first = 1 + max((found[0] for found in parsed if found and found[0] < _LAST), default=0)
         for number in range(first, first + _TRIES):
             name = layout.control_name(number, verb)
-            if folders.fs.publish(scratch, tmp, name, control, data, contested=True):
+            if folders.fs.publish(scratch, tmp, name, control, data, sync=True, contested=True):
                 return name
     finally:
         folders.close()
