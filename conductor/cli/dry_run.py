@@ -8,7 +8,6 @@ from bus.reader import open_reader
 from conductor.cli.escape import one_line
 from conductor.cli.output import out, print_json
 from conductor.cli.programs import missing_programs
-from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
 from conductor.core.wording import plural
 from conductor.runtime.command import template_of
@@ -18,7 +17,7 @@ from conductor.runtime.start import Request, Start, begin, would_run
 
 def show(request: Request, *, as_json: bool) -> int:
     """Print the tasks that a run would work on, in plan order."""
-    replayed = replay(open_reader(request.bus)) if request.bus.exists() else Replayed(Machine())
+    replayed = replay(open_reader(request.bus)) if request.bus.exists() else Replayed()
     start = begin(request, replayed)
     tasks = would_run(start, replayed) if start.first else []
     notes = [*start.notes, *missing_programs([(task, _command(start, task)) for task in tasks], start.places)]

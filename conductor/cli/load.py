@@ -62,27 +62,25 @@ def open_track(track: Track) -> FileReader | None:
 
 
 def load(reader: Reader, *, task: str | None = None) -> Loaded:
-    """Replay the journal, keeping the records of `task`. Raises BusError where it is damaged."""
+    """Bring a machine to the end of the journal; with `task`, also find its records, which costs the whole journal.
+
+    Raises BusError where it is damaged.
+    """
     # Who holds the track is asked first: a run that ends in between is then shown as ended, not as interrupted.
     holder = reader.holder()
-    kept: list[Record] = []
-
-    def keep(record: Record) -> None:
-        if record.task == task:
-            kept.append(record)
-
-    replayed = replay(reader, seen=None if task is None else keep)
-    last, view = replayed.last, run_view(replayed.machine.state)
+    records = [] if task is None else [record for record in reader.records() if record.task == task]
+    replayed = replay(reader)
+    view = run_view(replayed.machine.state)
     if holder is None and view.state in OPEN_STATES:
         view = replace(view, state="interrupted")
     return Loaded(
         reader=reader,
         view=view,
         holder=holder,
-        epoch=holder.epoch if holder else last.epoch if last else 0,
+        epoch=holder.epoch if holder else replayed.epoch,
         last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
-        records=tuple(kept),
+        records=tuple(records),
     )
 
 

@@ -44,9 +44,10 @@ class Machine:
     stamp of the fact that caused it: a replay then sees the same times.
     """
 
-    def __init__(self, *, check: bool = False) -> None:
-        """Begin before any run. With `check`, the invariants are checked after every `handle`."""
-        self.state = State()
+    def __init__(self, state: State | None = None, *, check: bool = False) -> None:
+        """Begin before any run, or with a state that is taken over. With `check`, the invariants are checked after
+        every `handle`."""
+        self.state = state or State()
         self._agenda: Agenda | None = None
         self._check = check
 

@@ -126,6 +126,11 @@ class State:
         """Where the run stands."""
         return self.run.phase if self.run else Phase.NEVER
 
+    def open_attempts(self) -> list[AttemptId]:
+        """Return the attempts that hold a slot, in order of dispatch."""
+        found = (self.tasks[task].attempt for task in self.running)
+        return [attempt for attempt in found if attempt is not None]
+
     def recount(self) -> None:
         """Make `tally` agree with the tasks."""
         self.tally = dict.fromkeys(STATUSES, 0)

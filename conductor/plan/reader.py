@@ -12,12 +12,13 @@ from conductor.plan.collector import without_collector
 from conductor.plan.files import decode, read_bytes, refuse_other_than_directory
 from conductor.plan.locate import LANGUAGES, Block, find_blocks, is_dag, split_lines
 from conductor.plan.no_dag import no_dag
+from conductor.plan.source import FILES
 from conductor.plan.validate import Document, build_plan
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Text, read_yaml
 
 PLAN = "plan.md"
-DAG_FILES = ("dag.yaml", "dag.yml", "dag.json")
+DAG_FILES = tuple(name for name in FILES if name != PLAN)
 _METADATA_BYTES = 16 << 20
 
 

@@ -16,7 +16,7 @@ from bus.contract import Host
 from bus.errors import JournalBlocked
 from bus.wire import Record
 from conductor.core.codec import encode
-from conductor.core.events import Fact, ResultReceived, TimerFired
+from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired
 from conductor.core.instructions import (
     CancelTimer,
     CloseAttempt,
@@ -26,13 +26,14 @@ from conductor.core.instructions import (
     StartTimer,
     TerminateWorker,
 )
-from conductor.core.machine import Machine
+from conductor.core.state import State
 from conductor.core.transitions import Phase
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.clock import Clock
 from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher
 from conductor.runtime.launches import Launches, Order
+from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.timers import Timers
 from conductor.runtime.views import Views
@@ -45,6 +46,9 @@ POLL_UNWATCHED = 0.25
 
 BLOCKED_RETRY = 1.0
 """Seconds between tries to write a journal that could not be written."""
+
+SNAPSHOT_AT_END = 1000
+"""Records since the last snapshot from which the end of a round is worth another: looking is quick from then on."""
 
 
 class Observer(Protocol):
@@ -74,17 +78,20 @@ class Ports:
     """Whether a watch wakes the loop, so that scans may be rare."""
     stop_grace: float
     """Seconds after a stop began from which the loop ends the tree itself: the ladder's length and 5 s."""
+    edits: Callable[[float, State], PlanEdited | None] = lambda now, state: None
+    """What looks, at most so often as it finds right, whether the plan of a run was edited."""
 
 
 class Driver:
     """Runs one machine to the end of its round."""
 
-    def __init__(self, machine: Machine, ports: Ports, known_messages: set[str]) -> None:
-        self._machine = machine
+    def __init__(self, replayed: Replayed, ports: Ports) -> None:
+        self._replayed = replayed
+        self._machine = replayed.machine
         self._ports = ports
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher)
-        self._inbound = Inbound(ports.host, known_messages)
+        self._inbound = Inbound(ports.host, replayed.messages)
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, ports.observer.trouble)
         self._views = Views(ports.host)
         self._consequences: list[Fact] = []
@@ -104,9 +111,22 @@ class Driver:
             look_again = self._show()
             if entries := self._gather():
                 self._pass(entries)
+                self._checkpoint()
             else:
                 self._sleep(look_again)
         self._show(at_once=True)
+
+    def _checkpoint(self) -> None:
+        """Keep a snapshot where one is due, and at the end of a round. The inbox was read since the start, so files of
+        what is recorded are gone."""
+        replayed, host = self._replayed, self._ports.host
+        ended = self._machine.ended and replayed.last_seq - replayed.snapshot_seq >= SNAPSHOT_AT_END
+        if not ended and not host.checkpoint_due():
+            return
+        replayed.messages.keep_only(self._machine.state.open_attempts())
+        state = replayed.dump()
+        if state is not None:
+            host.checkpoint(state)
 
     def _show(self, *, at_once: bool = False) -> float | None:
         """Let the views and the observer follow; return the seconds after which they want to be called again."""
@@ -128,6 +148,8 @@ class Driver:
         entries += [entry_of(fact) for fact in settled if fact is not None]
         entries += [entry_of(fact) for fact in self._launches.go_on(now)]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
+        if edit := ports.edits(now, self._machine.state):
+            entries.append(entry_of(edit))
         return entries
 
     def _pass(self, entries: list[Entry]) -> None:
@@ -136,26 +158,30 @@ class Driver:
         effects: list[Instruction] = []
         for entry in entries:
             stamp = ports.clock.stamp()
-            records.append(
-                ports.host.stage(
-                    entry.type,
-                    entry.payload,
-                    stamp,
-                    source=entry.source,
-                    task=entry.task,
-                    attempt=entry.attempt,
-                    id=entry.id,
-                )
+            record = ports.host.stage(
+                entry.type,
+                entry.payload,
+                stamp,
+                source=entry.source,
+                task=entry.task,
+                attempt=entry.attempt,
+                id=entry.id,
             )
+            records.append(record)
+            now = self._replayed.committed(record)
+            if entry.attempt is not None and entry.id is not None:
+                self._replayed.messages.add(entry.attempt, entry.id)
             if entry.fact is None:
                 continue
             if not entry.decides:
-                self._machine.replay(entry.fact, stamp.mono, wall=stamp.wall)
+                self._machine.replay(entry.fact, now, wall=stamp.wall)
                 continue
-            for instruction in self._machine.handle(entry.fact, stamp.mono, wall=stamp.wall):
+            for instruction in self._machine.handle(entry.fact, now, wall=stamp.wall):
                 if isinstance(instruction, Journal):
                     type, task, attempt, payload = encode(instruction.decision)
-                    records.append(ports.host.stage(type, payload, stamp, task=task, attempt=attempt))
+                    record = ports.host.stage(type, payload, stamp, task=task, attempt=attempt)
+                    self._replayed.committed(record)
+                    records.append(record)
                 else:
                     effects.append(instruction)
         self._commit()

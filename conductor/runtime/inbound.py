@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from bus.contract import Control, Host, Incoming, Quarantined
@@ -42,7 +43,7 @@ def entry_of(
 class Inbound:
     """Reads `inbox/` and `control/`; remembers what is recorded, so that nothing is recorded twice."""
 
-    def __init__(self, host: Host, known: set[str]) -> None:
+    def __init__(self, host: Host, known: Container[str]) -> None:
         self._host = host
         self._known = known
         self._first = True
@@ -110,8 +111,7 @@ class Inbound:
         self._host.discard([one for one in self._host.scan().messages if one.message.id in self._known])
 
     def recorded(self, entries: list[Entry]) -> None:
-        """These entries are committed: remove their files and remember their ids."""
-        self._known.update(entry.id for entry in entries if entry.id is not None)
+        """These entries are committed: remove their files."""
         self._host.discard([entry.item for entry in entries if entry.item is not None])
 
 

@@ -17,10 +17,11 @@ from conductor.plan.warnings import brief
 from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
 from conductor.runtime.driver import Driver, Observer, Ports
+from conductor.runtime.edits import PlanEdits
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launches import Order
-from conductor.runtime.replay import Replayed, replay
+from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
 
@@ -35,17 +36,18 @@ class Session:
         """Check everything, take the track, replay its journal. Raises ConductorError and BusError."""
         self._request = request
         # A track that never ran is checked before a bus is made: what is refused leaves nothing behind.
-        first = None if (request.bus / "queue.jsonl").exists() else begin(request, Replayed(Machine()))
+        first = None if (request.bus / "queue.jsonl").exists() else begin(request, Replayed())
         with ExitStack() as stack:
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
-            self.host: FileHost = stack.enter_context(closing(open_host(request.bus, unsafe_fs=request.unsafe_fs)))
-            self._replayed = replay(self.host)
-            if first is None or self._replayed.started is not None:
+            self._replayed = Replayed()
+            host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)
+            self.host: FileHost = stack.enter_context(closing(host))
+            if first is None or self._replayed.run is not None:
                 first = begin(request, self._replayed)
             self.start: Start = first
             if first.first is None:  # no loop will run, which would remove them
-                Inbound(self.host, self._replayed.message_ids).forget_recorded()
+                Inbound(self.host, self._replayed.messages).forget_recorded()
             self.clock: Clock = SystemClock()
             self.terminated = False
             """Whether TERM ended the run."""
@@ -86,17 +88,17 @@ class Session:
                 order=_orders(self.start, self.host.epoch),
                 watch_works=working,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
+                edits=PlanEdits(self._request.track).look,
             )
-            Driver(self.machine, ports, self._replayed.message_ids).run(first, then=then)
+            edit = [self.start.edit] if self.start.edit else []
+            Driver(self._replayed, ports).run(first, then=[*edit, *then])
             self.terminated = signals.terminated
 
     def _watch(self, stack: ExitStack, signals: Signals, observer: Observer) -> Callable[[], bool]:
-        watch = Watch(self._request.bus, signals.wake)
+        watch = Watch(self._request.bus, signals.wake, observer.trouble)
         watch.start()
         stack.callback(watch.stop)
-        if not watch.working:
-            observer.trouble(watch.why or "no file events")
-        return lambda: watch.working
+        return watch.tend
 
 
 def _orders(start: Start, epoch: int) -> Callable[[LaunchWorker], Order]:

@@ -24,14 +24,17 @@ from conductor.config import (
     resolve_settings,
 )
 from conductor.core import limits
-from conductor.core.events import RunResumed, RunStarted
+from conductor.core.events import PlanEdited, RunResumed, RunStarted
 from conductor.core.schedule import only_missing
+from conductor.core.state import Run
 from conductor.core.task import Done, Plan, RunOptions, TaskSpec
 from conductor.core.wording import few
-from conductor.errors import ConductorError, PlanError
+from conductor.errors import ConductorError
 from conductor.plan import frozen, load
 from conductor.plan.claims import from_project
+from conductor.plan.source import fingerprint
 from conductor.runtime.command import Places, check_workers, command_notes
+from conductor.runtime.edits import definitions, difference, edited
 from conductor.runtime.paths import check_recordable
 from conductor.runtime.replay import Replayed
 
@@ -63,6 +66,8 @@ class Start:
     places: Places
     notes: tuple[str, ...] = ()
     """What people should know: an edited plan, changes that a new round applies."""
+    edit: PlanEdited | None = None
+    """An edit of the plan that is not recorded yet."""
 
     @property
     def goes_on(self) -> bool:
@@ -72,33 +77,40 @@ class Start:
 
 def begin(request: Request, replayed: Replayed) -> Start:
     """Decide how the run begins, and check everything that can be checked. Raises ConductorError; writes nothing."""
-    if replayed.started is not None and replayed.ended is None:
-        return _resume(request, replayed, replayed.started)
+    if replayed.unfinished is not None:
+        return _resume(request, replayed, replayed.unfinished)
     return _new_round(request, replayed)
 
 
-def _resume(request: Request, replayed: Replayed, started: RunStarted) -> Start:
-    plan, project = started.plan, _project(request, started, started.plan)
+def _resume(request: Request, replayed: Replayed, run: Run) -> Start:
+    plan, project = replayed.plan, _project(request, replayed, replayed.plan)
     config = load_config(request.track, project, request.environ)
-    options = override_options(replayed.options or started.options, request.flags)
-    first = RunResumed(started.run, options, replayed.last_seq)
-    start = _start(request, first, plan, project, options, config, _edited(request, started))
-    return start if request.to_stop else _checked(start, replayed)
+    options = override_options(run.options, request.flags)
+    first = RunResumed(run.id, options, replayed.last_seq)
+    if request.to_stop:
+        return _start(request, first, plan, project, options, config)
+    edit = edited(request.track, plan, run)
+    told = edit.changes if edit else run.edited
+    notes = (f"{plan.source} was edited since the run began; the edit is not applied until this run has ended", *told)
+    start = _start(request, first, plan, project, options, config, notes if told else ())
+    return _checked(replace(start, edit=edit), replayed)
 
 
 def _new_round(request: Request, replayed: Replayed) -> Start:
-    plan, previous = load(request.track), replayed.started
+    source_sha = fingerprint(request.track)
+    plan = load(request.track)
     limits.enforce(plan)
-    project = _project(request, previous, plan)
+    project = _project(request, replayed, plan)
     plan = from_project(plan, project)
     config = load_config(request.track, project, request.environ)
     options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
     _check_only(plan, options, replayed)
-    notes = _changes(previous.plan, plan, replayed) if previous else ()
-    if previous is not None and not _unfinished(plan, options, replayed):
+    notes = _changes(replayed.plan, plan, replayed) if replayed.run else ()
+    if replayed.run is not None and not _unfinished(plan, options, replayed):
         return _start(request, None, plan, project, options, config, notes)
     body = frozen.dump(plan)
-    first = RunStarted(os.urandom(8).hex(), hashlib.sha256(body).hexdigest(), str(project), options, plan)
+    sha = hashlib.sha256(body).hexdigest()
+    first = RunStarted(os.urandom(8).hex(), sha, str(project), options, plan, source_sha)
     return _checked(_start(request, first, plan, project, options, config, notes), replayed)
 
 
@@ -109,7 +121,7 @@ def _start(
     project: Path,
     options: RunOptions,
     config: Config,
-    notes: tuple[str, ...],
+    notes: tuple[str, ...] = (),
 ) -> Start:
     check_recordable(project, "the project")
     places = Places(str(request.track), str(project), str(request.bus), request.environ.get("PATH", os.defpath))
@@ -123,7 +135,7 @@ def _checked(start: Start, replayed: Replayed) -> Start:
     return replace(start, notes=(*start.notes, *command_notes(needed, start.options)))
 
 
-def _project(request: Request, previous: RunStarted | None, plan: Plan) -> Path:
+def _project(request: Request, replayed: Replayed, plan: Plan) -> Path:
     """Return the project. That of the first start holds for ever; only an explicit other one is an error.
 
     A track that was moved takes a project that its plan names relative to it along.
@@ -135,25 +147,25 @@ def _project(request: Request, previous: RunStarted | None, plan: Plan) -> Path:
             request.track, flag=request.project, plan=plan, cwd=_cwd(), home=Path(home) if home else None
         )
 
-    if previous is None:
+    if replayed.run is None:
         return find(plan)
-    before = Path(previous.project)
+    before = Path(replayed.run.project)
     explicit = request.project is not None or plan.project is not None
     if explicit and (wanted := find(plan)) != before:
-        if not before.exists() and request.project is None and plan.project == previous.plan.project:
+        if not before.exists() and request.project is None and plan.project == replayed.plan.project:
             return wanted
         raise ConductorError(
             "usage",
             f"the track runs in the project {before} since its first start, and {wanted} is asked for now",
             path=str(request.track),
-            hint="leave the project as it is, or begin anew: remove the bus, or name another with --bus-dir",
+            hint="leave the project as it is, or begin anew: `conductor reset TRACK`",
         )
     if not before.is_dir():
         raise ConductorError(
             "usage",
             f"the project {before}, in which the track runs since its first start, is not there",
             path=str(before),
-            hint="bring it back, or begin anew: remove the bus, or name another with --bus-dir",
+            hint="bring it back, or begin anew: `conductor reset TRACK`",
         )
     return before
 
@@ -200,42 +212,7 @@ def _done(replayed: Replayed) -> set[TaskId]:
 
 def _changes(before: Plan, after: Plan, replayed: Replayed) -> tuple[str, ...]:
     """Say what a new round applies, and which changes it does not: what is done stays done."""
-    old, new, done = _definitions(before), _definitions(after), _done(replayed)
+    old, new, done = definitions(before), definitions(after), _done(replayed)
     kept = [task for task in new if task in done and task in old and old[task] != new[task]]
     notes = difference(before, after)
     return (*notes, f"done tasks are not run again, although they changed: {few(kept, 10)}") if kept else notes
-
-
-def _edited(request: Request, started: RunStarted) -> tuple[str, ...]:
-    """Say whether the plan was edited while the run was under way; the edit is not applied."""
-    try:
-        now = from_project(load(request.track), Path(started.project))
-    except PlanError as error:
-        return (
-            f"{started.plan.source} cannot be read now ({error.message}); the run goes on with the plan it began with",
-        )
-    changes = difference(started.plan, now)
-    if not changes:
-        return ()
-    return (f"{now.source} was edited since the run began; the edit is not applied until this run has ended", *changes)
-
-
-def difference(before: Plan, after: Plan) -> tuple[str, ...]:
-    """Say in words how two plans differ, a line for each kind of change."""
-    old, new = _definitions(before), _definitions(after)
-    kinds: list[tuple[str, list[str]]] = [
-        ("new", [task for task in new if task not in old]),
-        ("removed", [task for task in old if task not in new]),
-        ("changed", [task for task in new if task in old and new[task] != old[task]]),
-        ("changed", [name for name in _AROUND if getattr(before, name) != getattr(after, name)]),
-    ]
-    return tuple(f"{kind} in {after.source}: {few(names, 10)}" for kind, names in kinds if names)
-
-
-_AROUND = ("groups", "limits", "defaults", "project")
-"""What else of a plan than its tasks a run depends on."""
-
-
-def _definitions(plan: Plan) -> dict[TaskId, TaskSpec]:
-    """Return what defines each task: not its place in the file, nor its prose."""
-    return {task.id: replace(task, index=0, line=0, prose="", ticked=False) for task in plan.tasks}

@@ -10,13 +10,13 @@ import pytest
 
 from bus.wire import TaskId
 from conductor.config import Flags
-from conductor.core.events import RunEnded, RunResumed, RunStarted
-from conductor.core.machine import Machine
+from conductor.core.events import RunResumed, RunStarted
 from conductor.core.task import Done, Failed
 from conductor.errors import ConductorError
 from conductor.plan import loads
+from conductor.runtime.edits import difference
 from conductor.runtime.replay import Replayed
-from conductor.runtime.start import Request, begin, difference, would_run
+from conductor.runtime.start import Request, begin, would_run
 from conductor.testing import Play
 
 
@@ -53,7 +53,7 @@ def track(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Track:
 
 
 def never() -> Replayed:
-    return Replayed(Machine())
+    return Replayed()
 
 
 def after(track: Track, *ends: str, ended: bool = True) -> Replayed:
@@ -65,9 +65,10 @@ def after(track: Track, *ends: str, ended: bool = True) -> Replayed:
         play.result(str(number), end)
     if ended:
         assert play.machine.ended
-    first = start.first
-    end_of_run = RunEnded("done", None, {}) if ended else None
-    return Replayed(play.machine, started=first, ended=end_of_run, options=first.options)
+    run = play.machine.state.run
+    assert run is not None
+    run.project, run.source_sha = start.first.project, start.first.source_sha
+    return Replayed(play.machine)
 
 
 def test_a_first_round_takes_the_plan_as_it_stands(track: Track) -> None:
