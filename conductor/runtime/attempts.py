@@ -10,6 +10,7 @@ that were recorded elsewhere are not even looked at; such a worker is stopped by
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.contract import Host
@@ -24,6 +25,9 @@ LATE = 10.0
 """Longest time between two looks that counts, twice the longest sleep of the loop. Whoever was held up for longer (a
 suspended machine or container, a full disk) finds workers that were held up as well."""
 
+CLAIM_GRACE = 60.0
+"""Seconds after which a worker that has not claimed its attempt is ended: it hangs, and its command never began."""
+
 _GONE: Mapping[Elsewhere | None, str] = {
     None: "the worker died before it wrote its result",
     "boot": "nothing of the boot in which it was started lives",
@@ -34,10 +38,12 @@ _GONE: Mapping[Elsewhere | None, str] = {
 @dataclass(slots=True)
 class _Open:
     task: TaskId
+    claim_by: float | None
+    """When it must be claimed, on the clock of `Attempts`; None once that was seen."""
     inherited: bool = False
     """Whether an earlier conductor dispatched it."""
     force_at: float | None = None
-    """When the tree is ended from here, because the worker's own ladder should be over; on the clock of `Attempts`."""
+    """When the tree is ended from here, because the worker's own ladder should be over; on the same clock."""
     stopping: str | None = None
     """Reason of the stop."""
     kill_at: float | None = None
@@ -69,7 +75,7 @@ class Attempts:
 
     def opened(self, task: TaskId, attempt: AttemptId) -> None:
         """Watch an attempt from its launch on."""
-        self._open[attempt] = _Open(task)
+        self._open[attempt] = _Open(task, self._clock + CLAIM_GRACE)
 
     def closed(self, attempt: AttemptId) -> None:
         """Its end is journaled."""
@@ -102,7 +108,9 @@ class Attempts:
         return [
             attempt
             for attempt, one in self._open.items()
-            if self._lives.get(attempt, "lost") in ("ended", "lost") or self._is_due(one.force_at)
+            if self._lives.get(attempt, "lost") in ("ended", "lost")
+            or self._is_due(one.force_at)
+            or self._is_overdue(attempt, one)
         ]
 
     def settle(self, attempt: AttemptId) -> Fact | None:
@@ -120,7 +128,8 @@ class Attempts:
         if error := self._launcher.failure(attempt):
             return LaunchFailed(one.task, attempt, error)
         proc = self._host.read_proc(attempt)
-        if self._host.is_live(attempt) and (not self._is_due(one.force_at) or self._waits(proc)):
+        forced = self._is_due(one.force_at) or self._is_overdue(attempt, one)
+        if self._host.is_live(attempt) and (not forced or self._waits(proc)):
             return None
         if not self._prove_empty(attempt, stopped=one.force_at is not None):
             return None
@@ -133,6 +142,8 @@ class Attempts:
         detail = _GONE[elsewhere]
         if one.stopping is not None and elsewhere is None:
             detail = f"ended by the conductor ({one.stopping}): the worker did not do it in time"
+        elif proc is None and self._is_due(one.claim_by):
+            detail = f"ended by the conductor: the worker did not begin within {CLAIM_GRACE:g} s"
         if proc is not None or self._may_have_run(attempt, one):
             return WorkerGone(one.task, attempt, True, detail, reboot=elsewhere is not None)
         if one.inherited:
@@ -182,6 +193,18 @@ class Attempts:
         """Tell whether a worker has its result and no room to write it: then it has nothing left to end."""
         return proc is not None and self._launcher.waits_for_disk(proc)
 
+    def _is_overdue(self, attempt: AttemptId, one: _Open) -> bool:
+        """Tell whether the attempt was to be claimed by now and is not."""
+        if not self._is_due(one.claim_by):
+            return False
+        try:
+            if self._host.read_proc(attempt) is None:
+                return True
+        except OSError:
+            return False
+        one.claim_by = None
+        return False
+
     def _is_due(self, at: float | None) -> bool:
         return at is not None and self._clock >= at
 
@@ -192,9 +215,10 @@ class Attempts:
         """
         facts: list[Fact] = []
         for task, attempt in attempts:
-            self._open[attempt] = _Open(task, inherited=True)
-            if self._is_found(attempt):
-                facts.append(AttemptAdopted(task, attempt))
+            self._open[attempt] = _Open(task, self._clock + CLAIM_GRACE, inherited=True)
+            with suppress(OSError):  # cannot be told now: the next look will
+                if self._is_found(attempt):
+                    facts.append(AttemptAdopted(task, attempt))
         return facts
 
     def _is_found(self, attempt: AttemptId) -> bool:

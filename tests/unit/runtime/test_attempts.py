@@ -11,7 +11,7 @@ import pytest
 from bus.memory import MemoryBus
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, ResultReceived, WorkerGone
-from conductor.runtime.attempts import LATE, LINGER, Attempts
+from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, Attempts
 from conductor.runtime.launch.base import Elsewhere, Trace
 from conductor.testing import FakeLauncher
 
@@ -45,15 +45,16 @@ class Launcher(FakeLauncher):
 class Scene:
     """One attempt that is at work, its lock held, claimed as its worker says."""
 
-    def __init__(self, **claim: object) -> None:
+    def __init__(self, *, claimed: bool = True, **claim: object) -> None:
         self.bus = MemoryBus()
         self.host = self.bus.host()
         self.launcher = Launcher()
         self.launcher.live = self.host.create_attempt(ATTEMPT)
         self.launcher.lives[ATTEMPT] = "running"
         self.hand = self.bus.hand(ATTEMPT)
-        self.hand.claim(ProcRecord("boot", 7, 8, 1, **claim))  # type: ignore[arg-type]
-        self.hand.started(9, 10, 7)
+        if claimed:
+            self.hand.claim(ProcRecord("boot", 7, 8, 1, **claim))  # type: ignore[arg-type]
+            self.hand.started(9, 10, 7)
         self.now = 1000.0
         self.attempts = Attempts(self.host, self.launcher)
         self.attempts.opened(TASK, ATTEMPT)
@@ -144,6 +145,8 @@ def test_what_cannot_be_read_now_is_not_gone(scene: Scene, monkeypatch: pytest.M
         assert scene.attempts.unsettled
         patch.setattr(scene.host, "read_proc", no_descriptors)
         assert not scene.attempts.is_over(ATTEMPT, ExitRecord(started=True, ended_by="self", tree_empty=False))
+        assert scene.pass_by(CLAIM_GRACE) == [ATTEMPT]
+        assert Attempts(scene.host, scene.launcher).reconcile([(TASK, ATTEMPT)]) == []
     assert isinstance(scene.attempts.settle(ATTEMPT), WorkerGone)
 
 
@@ -205,3 +208,17 @@ def test_what_a_task_may_leave_behind_is_spared_unless_it_was_stopped(
     assert isinstance(scene.attempts.settle(ATTEMPT), WorkerGone)
     command = {"pid": 9, "start_ticks": 10, "session": 7}
     assert scene.launcher.traces == [Trace(command, frozenset({"ssh-agent"}), keeps)]
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_worker_that_never_claims_its_attempt_is_ended(claimed: bool) -> None:
+    """It holds the lock and does nothing: suspended at its birth, or stuck in a file system that does not answer."""
+    scene = Scene(claimed=claimed)
+    assert scene.pass_by(CLAIM_GRACE - 1) == []
+    assert scene.pass_by(1) == ([] if claimed else [ATTEMPT])
+    if not claimed:
+        fact = scene.attempts.settle(ATTEMPT)
+        assert isinstance(fact, WorkerGone)
+        assert (fact.started, fact.detail) == (False, "ended by the conductor: the worker did not begin within 60 s")
+    assert scene.launcher.killed == ([] if claimed else [ATTEMPT])
+    scene.launcher.free()
