@@ -45,7 +45,7 @@ def planted(name: str | None) -> AbstractContextManager[object]:
     return PLANTED[name]() if name else nullcontext()
 
 
-def trace(seed: int, durability: str | None, plant: str | None, out: Callable[[str], object]) -> bool:
+def trace(seed: int, durability: str | None, plant: str | None, out: Callable[[str], None]) -> bool:
     """Play one seed and tell its story; False where it fails."""
     simulation = Simulation(seed, durability=durability)
     simulation.tell = out
@@ -94,14 +94,22 @@ def _command(seed: int, options: argparse.Namespace) -> str:
 
 def main(arguments: list[str]) -> int:
     """Parse the command line and do it; return the exit code."""
-    parser = argparse.ArgumentParser(prog="scripts/simulate", description="the whole system, simulated under many seeds")
+    parser = argparse.ArgumentParser(
+        prog="scripts/simulate", description="the whole system, simulated under many seeds"
+    )
     parser.add_argument("--seeds", type=int, default=1000, metavar="N", help="how many (1000)")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="S", help="the first one (0)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="J", help="processes (one for each core)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="J", help="processes (one for each core)"
+    )
     kinds = parser.add_mutually_exclusive_group()
     for kind in ("power", "process"):
-        kinds.add_argument(f"--{kind}", dest="durability", action="store_const", const=kind, help=f"durability {kind} only")
-    parser.add_argument("--plant", choices=sorted(PLANTED), metavar="NAME", help="with a bug: " + ", ".join(sorted(PLANTED)))
+        kinds.add_argument(
+            f"--{kind}", dest="durability", action="store_const", const=kind, help=f"durability {kind} only"
+        )
+    parser.add_argument(
+        "--plant", choices=sorted(PLANTED), metavar="NAME", help="with a bug: " + ", ".join(sorted(PLANTED))
+    )
     parser.add_argument("--seed", type=int, metavar="S", help="this one alone")
     parser.add_argument("--trace", action="store_true", help="with --seed: tell the story")
     options = parser.parse_args(arguments)

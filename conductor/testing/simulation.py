@@ -15,12 +15,13 @@ from bus import control, layout
 from bus.errors import BusCorrupt, BusError, HeldByOther
 from bus.wire import AttemptId, Record, WorkerSpec
 from conductor.core.task import RunOptions
+from conductor.runtime.replay import Replayed
 from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from conductor.testing.disk.inodes import File
 from conductor.testing.fakes import FakeClock
 from conductor.testing.ledger import Ledger, LedgerBroken, demand
 from conductor.testing.plans import random_plan
-from conductor.testing.simulated import checks, chance
+from conductor.testing.simulated import chance, checks
 from conductor.testing.simulated.accounts import Accounts
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
 from conductor.testing.simulated.troubles import Trouble, Troubles, drawn
@@ -47,11 +48,14 @@ class Simulation:
         self.durability = durability or random.choice(("power", "power", "process"))
         self.plan = random_plan(random, random.randint(1, 6))
         self.options = RunOptions(
-            max_workers=random.choice((1, 2, 5)), retries=random.choice((0, 1, 2)), seed=seed, durability=self.durability
+            max_workers=random.choice((1, 2, 5)),
+            retries=random.choice((0, 1, 2)),
+            seed=seed,
+            durability=self.durability,
         )
         self.clock = FakeClock()
         self.disk = ModelDisk(random)
-        self.disk.late = random.choice(self.troubles.late)
+        self._late = self.disk.late = random.choice(self.troubles.late)
         self.disk.is_late = _is_handed_in
         self.accounts = Accounts(Ledger(self.plan, self.options))
         self.workers: dict[AttemptId, SimulatedWorker] = {}
@@ -71,6 +75,9 @@ class Simulation:
         self._excused: set[SimulatedConductor] = set()
         """Conductors that may end with an error: the disk failed them, or they were replaced."""
         self._conductors: list[SimulatedConductor] = []
+        """All that live."""
+        self._alone: set[SimulatedConductor] = set()
+        """Those beside which no other lived at their start."""
         self._over = False
         self._disk_well_at: float | None = None
         self._copies: dict[str, bytes] = {}
@@ -115,6 +122,9 @@ class Simulation:
         self._conductors = [one for one in self._conductors if one.alive]
         self._started += 1
         made = SimulatedConductor(self, self._started)
+        self._alone = set() if self._conductors else {made}
+        if self._disk_well_at is not None:
+            self._excused.add(made)
         self._conductors.append(made)
         return made
 
@@ -243,8 +253,7 @@ class Simulation:
 
     def _trouble_the_disk(self) -> None:
         self._disk_well_at = self.clock.mono + self.random.choice((0.5, 3.0, 60.0))
-        if self.conductor is not None:
-            self._excused.add(self.conductor)
+        self._excused.update(self._conductors)
 
     def _heal(self) -> None:
         if self._disk_well_at is not None and self.clock.mono >= self._disk_well_at:
@@ -308,9 +317,8 @@ class Simulation:
         """Check everything."""
         self.recoveries += 1
         self.say(conductor, f"has recovered, epoch {conductor.epoch}")
-        assert conductor.machine is not None
         if conductor is self.conductor:  # of one that was replaced meanwhile nothing is known but its name
-            self._check(conductor.machine.digest(), ended=conductor.machine.ended)
+            self._check(conductor.replayed)
 
     def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
         """Remember what was acknowledged, unless another conductor has taken over since."""
@@ -320,27 +328,28 @@ class Simulation:
             self.accounts.recorded(records)
 
     def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
-        """There must be one that holds the track; it goes on with the run."""
+        """There must have been one that held the track; if it still does, it goes on with the run."""
         self.say(conductor, "is refused")
-        holders = [one for one in self._conductors if one.alive and self._holds_track(one)]
-        demand(bool(holders), f"the track is held by nobody, and yet: {error.message}")
+        demand(conductor not in self._alone, f"the track is held by nobody, and yet: {error.message}")
         if conductor is self.conductor:
-            self.conductor = holders[0]
+            self.conductor = next((one for one in self._conductors if one.alive and self._holds_track(one)), None)
 
     def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
         """An error needs a reason, and damage has none."""
         self.say(conductor, f"gives up: {error.message}")
-        excused = conductor in self._excused or conductor is not self.conductor or self._disk_well_at is not None
+        excused = conductor in self._excused or conductor is not self.conductor
         if isinstance(error, BusCorrupt) or not excused:
             raise LedgerBroken(f"{conductor.name} gives up: {error.message}") from error
         conductor.wake_at = self.clock.mono
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def _check(self, digest: str, *, ended: bool) -> None:
-        self.records, machine = checks.read_journal(self.disk)
-        demand(machine.digest() == digest, "a replay of the whole journal is not the live state")
-        self.accounts.check(self.records, checks.lying(self.disk), ended=ended)
+    def _check(self, live: Replayed) -> None:
+        self.records, digest = checks.read_journal(self.disk)
+        demand(live.digest() == digest, "a replay of the whole journal is not the live state")
+        folders = [layout.INBOX, layout.QUARANTINE] if self._late else [layout.INBOX]
+        lying = {name for folder in folders for name in self.disk.names(f"{BUS}/{folder}")}
+        self.accounts.check(self.records, lying, ended=live.machine.ended)
         checks.check_events(self.disk, self.records)
         checks.check_quarantine(self.disk)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bus.layout import message_name
@@ -54,7 +54,7 @@ class Accounts:
             self.results.clear()
 
     def check(self, records: list[Record], lying: Collection[str], *, ended: bool) -> None:
-        """Compare with a whole journal; `lying` are names in the inbox and in quarantine. Raises LedgerBroken."""
+        """Compare with a whole journal; `lying` are the files that still lie there. Raises LedgerBroken."""
         found = {record.seq: record.id for record in records}
         for seq, id in self.acknowledged.items():
             demand(found.get(seq) == id, f"record {seq} was acknowledged and is lost")
@@ -72,7 +72,7 @@ class Accounts:
                 _check_verdict(attempt, result, verdicts[attempt])
 
 
-def _check_verdict(attempt: AttemptId, result: ExitRecord, verdict: dict[str, object]) -> None:
+def _check_verdict(attempt: AttemptId, result: ExitRecord, verdict: Mapping[str, object]) -> None:
     """A result that was handed in decides; whatever else was found out about its worker is no verdict."""
     same = verdict["exit"] == result.command and verdict["started"] == result.started
     demand(same, f"{attempt} handed in {result.command} and was judged {verdict['error_class']}: {verdict['message']}")

@@ -9,13 +9,12 @@ from bus.host import FileHost, open_host
 from bus.wire import Ladder, Record, WorkerSpec
 from conductor.core.events import ControlReceived, Fact, RunResumed, RunStarted
 from conductor.core.instructions import LaunchWorker
-from conductor.core.machine import Machine
 from conductor.core.task import Done
 from conductor.plan import frozen
 from conductor.runtime.driver import Driver, Ports
 from conductor.runtime.inbound import entry_of
 from conductor.runtime.launches import Order
-from conductor.runtime.replay import replay
+from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.testing.simulated.launcher import SimulatedLauncher
 
@@ -33,7 +32,8 @@ class SimulatedConductor:
         self.name = f"conductor {number}"
         self.process = world.process(self.name)
         self.wake_at = world.clock.mono
-        self.machine: Machine | None = None
+        self.replayed = Replayed()
+        """What follows from the journal, as it sees it."""
         self.epoch = 0
         """0 until it has taken one."""
         self.done = False
@@ -74,12 +74,10 @@ class SimulatedConductor:
 
     def _start(self) -> None:
         world = self._world
-        self._host = host = open_host(BUS, durability=world.durability, fs=self.process)
-        replayed = replay(host)
-        self.machine = machine = replayed.machine
+        self._host = host = open_host(BUS, durability=world.durability, fs=self.process, follower=self.replayed)
         self.epoch = host.epoch
         world.recovered(self)
-        first = self._first(host, machine, replayed.last_seq)
+        first = self._first(host, self.replayed)
         if first is None:
             self.done = True
             self._leave()
@@ -94,15 +92,15 @@ class SimulatedConductor:
             watch_works=lambda: True,
             stop_grace=STOP_GRACE,
         )
-        self._driver = _Driver(machine, ports, replayed.message_ids, world)
+        self._driver = _Driver(self.replayed, ports, world)
         self._driver.begin(first)
 
-    def _first(self, host: FileHost, machine: Machine, last_seq: int) -> Fact | None:
+    def _first(self, host: FileHost, replayed: Replayed) -> Fact | None:
         """Decide as `conductor.runtime.start.begin` does."""
-        world, run = self._world, machine.state.run
-        if run is not None and not machine.ended:
-            return RunResumed(run.id, world.options, last_seq)
-        if run is not None and all(isinstance(task.status, Done) for task in machine.state.order):
+        world = self._world
+        if run := replayed.unfinished:
+            return RunResumed(run.id, world.options, replayed.last_seq)
+        if replayed.run and all(isinstance(task.status, Done) for task in replayed.machine.state.order):
             return None
         if not world.another_round():
             return None
@@ -129,8 +127,8 @@ class SimulatedConductor:
 class _Driver(Driver):
     """The loop cut into turns: it never waits itself, it says for how long it would."""
 
-    def __init__(self, machine: Machine, ports: Ports, known: set[str], world: World) -> None:
-        super().__init__(machine, ports, known)
+    def __init__(self, replayed: Replayed, ports: Ports, world: World) -> None:
+        super().__init__(replayed, ports)
         self._world = world
         self._seconds = 0.0
         self._idle = False
@@ -147,6 +145,7 @@ class _Driver(Driver):
         look_again = self._show()
         if entries := self._gather():
             self._pass(entries)
+            self._checkpoint()
             if self._machine.ended:
                 self._show(at_once=True)
             return 0.0
