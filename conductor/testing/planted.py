@@ -100,7 +100,7 @@ def _projection_before_commit() -> Iterator[None]:
 
 
 def _publish_and_leave(self: FileSystem, scratch: str, *args: Any, **kwargs: Any) -> bool:
-    with mock.patch.object(self, "discard", lambda name, at: True):
+    with mock.patch.object(self, "discard", return_value=True):
         return _publish(self, scratch, *args, **kwargs)
 
 
