@@ -119,6 +119,8 @@ class RunView:
     tasks: tuple[TaskView, ...]
     ignored: Mapping[str, int]
     """Late and repeated events, by type."""
+    edited: tuple[str, ...] = ()
+    """How the plan on disk differs from that of the run, in words."""
 
 
 def run_view(state: State) -> RunView:
@@ -145,6 +147,7 @@ def run_view(state: State) -> RunView:
         counts=counts,
         tasks=tasks,
         ignored=dict(state.ignored),
+        edited=run.edited if run else (),
     )
 
 
