@@ -11,6 +11,7 @@ from conductor.cli.escape import one_line
 from conductor.cli.failure import as_text as as_error
 from conductor.cli.failure import describe
 from conductor.cli.load import OPEN_STATES, Loaded, load, never_run, open_track
+from conductor.cli.notices import Notices, lines_of, notices_of
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import (
     STATUS_GLYPH,
@@ -45,16 +46,17 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
         raise click.UsageError("--watch is for people; scripts follow `conductor events -f --json`")
     reader = open_track(place)
     loaded = load(reader) if reader else None
-    if loaded is None or loaded.view.id is None:
+    if reader is None or loaded is None or loaded.view.id is None:
         _never_run(place, loaded.not_ingested if loaded else 0, as_json=as_json)
     elif as_json:
-        print_json(status_data(place, loaded))
+        print_json({**status_data(place, loaded), **notices_of(reader, loaded).as_data()})
     elif watch and is_terminal(sys.stdout):
         from conductor.cli.watching import watch_run
 
         watch_run(place, loaded)
     else:
-        out(as_text(place, loaded, time.time(), colour=wants_colour(sys.stdout)))
+        notices = notices_of(reader, loaded)
+        out(as_text(place, loaded, notices, time.time(), colour=wants_colour(sys.stdout)))
     return 0
 
 
@@ -73,10 +75,10 @@ def _never_run(track: Track, not_ingested: int, *, as_json: bool) -> None:
         out(f"Start it: {track.command('run')}")
 
 
-def as_text(track: Track, loaded: Loaded, now: float, *, colour: bool) -> str:
+def as_text(track: Track, loaded: Loaded, notices: Notices, now: float, *, colour: bool) -> str:
     """Return the page that people read; `now` is the wall clock."""
     head = _head(loaded, now, colour=colour)
-    return "\n".join([head, "", _listing(loaded.view, now, colour=colour), *_foot(track, loaded)])
+    return "\n".join([head, "", _listing(loaded.view, now, colour=colour), *_foot(track, loaded, notices)])
 
 
 def _listing(view: RunView, now: float, *, colour: bool) -> str:
@@ -113,9 +115,9 @@ def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
     return f"{state}{reason}{who}{span}: {counts_line(view.counts, colour=colour)}"
 
 
-def _foot(track: Track, loaded: Loaded) -> list[str]:
-    """What to type next, where there is something to do."""
-    lines = [""]
+def _foot(track: Track, loaded: Loaded, notices: Notices) -> list[str]:
+    """What is odd, and what to type next, where there is something to do."""
+    lines = ["", *lines_of(track, notices)]
     if loaded.not_ingested and loaded.holder is None:
         waiting = plural(loaded.not_ingested, "message")
         lines.append(f"{waiting} handed in and not recorded yet: the next run does it")

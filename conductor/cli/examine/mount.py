@@ -14,7 +14,7 @@ LITTLE_SPACE = 64 << 20
 
 ELSEWHERE = "put the bus on another file system with --bus-dir"
 
-_NEEDS: tuple[tuple[str, str, Callable[[str], Finding]], ...] = (
+NEEDS: tuple[tuple[str, str, Callable[[str], Finding]], ...] = (
     (
         "exclusive",
         "a file is made once only (O_EXCL)",
@@ -79,7 +79,7 @@ def findings(mount: Mount, folder: Path) -> Iterator[Finding]:
         yield _space(mount)
         return
     yield fine("mount_writable", f"{folder} can be written")
-    for what, holds, failing in _NEEDS:
+    for what, holds, failing in NEEDS:
         why = mount.failed.get(what)
         yield fine(f"mount_{what}", holds) if why is None else failing(why)
     if mount.events is None:

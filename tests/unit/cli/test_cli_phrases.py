@@ -65,6 +65,26 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
             {"state": "stopped", "reason": "stop", "counts": {"done": 1}},
             "run ended: stopped (stop): 1 done",
         ),
+        (
+            "CONTROL",
+            {"verb": "reset", "who": "operator:mary", "target": None, "tasks": []},
+            "all set back to pending by mary",
+        ),
+        (
+            "CONTROL",
+            {"verb": "reset", "who": "operator:mary", "target": "a", "tasks": ["a", "b"]},
+            "a, b set back to pending by mary",
+        ),
+        (
+            "PLAN_EDITED",
+            {"source": "plan.md", "sha256": "0", "changes": ["new in plan.md: c"]},
+            "plan.md was edited; the edit is not applied until this run has ended (new in plan.md: c)",
+        ),
+        (
+            "FOREIGN_WRITE",
+            {"name": "1-queue.jsonl", "reason": "foreign bytes"},
+            "1-queue.jsonl put aside: foreign bytes",
+        ),
         ("MY_TYPE", {"a": 1}, '{"a":1}'),
         ("MY_TYPE", {}, ""),
         ("RUN_ENDED", {"of another": "version"}, '{"of another":"version"}'),

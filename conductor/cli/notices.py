@@ -1,0 +1,64 @@
+"""What is odd about a run beside its tasks, said in a line each, and only where it is there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from bus.reader import FileReader
+from conductor.cli.escape import one_line, shortened
+from conductor.cli.load import Loaded
+from conductor.cli.put_aside import put_aside, reason_of
+from conductor.cli.track import Track
+from conductor.core.wording import plural
+
+READ_ONLY = "the file system of the bus is read-only"
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """What somebody who looks on should know."""
+
+    paused: str | None = None
+    """Why the conductor can record nothing now."""
+    put_aside: int = 0
+    """Things in quarantine."""
+    newest: str | None = None
+    """The newest of them, and why it is there."""
+    edited: tuple[str, ...] = ()
+    """How the plan on disk differs from that of the run."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the keys that `status --json` has for them."""
+        quarantine = {"count": self.put_aside, "newest": self.newest}
+        return {"paused": self.paused, "edited": list(self.edited), "quarantine": quarantine}
+
+
+def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
+    """Look for them in a bus."""
+    kept = put_aside(reader)
+    newest = f"{kept[-1]}: {reason_of(reader, kept[-1])}" if kept else None
+    return Notices(_paused(reader, loaded), len(kept), newest, loaded.view.edited)
+
+
+def _paused(reader: FileReader, loaded: Loaded) -> str | None:
+    """The last words of the conductor; on a read-only mount it could leave none."""
+    if loaded.holder is None:
+        return None
+    if (said := loaded.holder.extra.get("paused")) is not None:
+        return str(said)
+    return READ_ONLY if os.fstatvfs(reader.folders.root).f_flag & os.ST_RDONLY else None
+
+
+def lines_of(track: Track, notices: Notices) -> list[str]:
+    """Say them to people."""
+    lines = []
+    if notices.paused is not None:
+        lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once it can write")
+    if notices.edited:
+        lines.append("The plan was edited since the run began; the edit is not applied until this run has ended")
+    if notices.newest is not None:
+        number = plural(notices.put_aside, "thing")
+        lines.append(f"{number} put aside, the newest {shortened(notices.newest, 120)}. All: {track.command('doctor')}")
+    return lines
