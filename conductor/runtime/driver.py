@@ -47,6 +47,9 @@ POLL_UNWATCHED = 0.25
 BLOCKED_RETRY = 1.0
 """Seconds between tries to write a journal that could not be written."""
 
+AFTER_PAUSE = 10.0
+"""Seconds that workers are given to write what they could not write either, before any of them is ended from here."""
+
 SNAPSHOT_AT_END = 1000
 """Records since the last snapshot from which the end of a round is worth another: looking is quick from then on."""
 
@@ -91,7 +94,7 @@ class Driver:
         self._ports = ports
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher)
-        self._inbound = Inbound(ports.host, replayed.messages)
+        self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, ports.observer.trouble)
         self._views = Views(ports.host)
         self._consequences: list[Fact] = []
@@ -144,7 +147,9 @@ class Driver:
         suspects = self._attempts.suspects(now)
         entries += self._inbound.read(self._attempts)
         told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
-        settled = [self._attempts.settle(suspect) for suspect in suspects if suspect not in told]
+        # What a result is missing from must have been read whole.
+        suspects = [] if self._inbound.more else [suspect for suspect in suspects if suspect not in told]
+        settled = [self._attempts.settle(suspect) for suspect in suspects]
         entries += [entry_of(fact) for fact in settled if fact is not None]
         entries += [entry_of(fact) for fact in self._launches.go_on(now)]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
@@ -210,6 +215,7 @@ class Driver:
             else:
                 if said:
                     self._ports.observer.trouble("resumed: the journal can be written again")
+                    self._attempts.postpone(AFTER_PAUSE)
                 return
 
     def _carry_out(self, instruction: Instruction) -> None:
@@ -237,7 +243,7 @@ class Driver:
     def _sleep(self, look_again: float | None) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        relaxed = ports.watch_works() and not self._attempts.unsettled
+        relaxed = ports.watch_works() and not self._attempts.unsettled and not self._inbound.more
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if look_again is not None:
             waits.append(look_again)

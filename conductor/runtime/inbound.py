@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from bus.contract import Control, Host, Incoming, Quarantined
-from bus.wire import AttemptId, JsonObject, Message, TaskId
+from bus.wire import AttemptId, JsonObject, Message, TaskId, exit_from_json
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact, ProgressReceived, ReportReceived, ResultReceived
 from conductor.runtime.attempts import Attempts
 
 MACHINE_VERBS = ("drain", "stop")
 """Controls that are bound to the epoch of the conductor they were meant for."""
+
+RESET = "reset"
+"""What only a verb that holds the lock may record, while nothing runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +46,28 @@ def entry_of(
 class Inbound:
     """Reads `inbox/` and `control/`; remembers what is recorded, so that nothing is recorded twice."""
 
-    def __init__(self, host: Host, known: Container[str]) -> None:
+    def __init__(self, host: Host, known: Container[str], say: Callable[[str], None]) -> None:
+        """`say` tells people of what cannot be read now, once, and when it can be again."""
         self._host = host
         self._known = known
+        self._say = say
         self._first = True
         """Until the first look is over: what lies there then was meant for an earlier conductor."""
+        self.more = False
+        """Whether the last look left something unread: conclude nothing from what is missing, and look again soon."""
+        self._trouble: str | None = None
+        """Why something could not be read at this look."""
+        self._said = False
 
     def read(self, attempts: Attempts) -> list[Entry]:
         """Return an entry for each new message of an open attempt and each control, in the scan's order."""
-        scan = self._host.scan()
+        scan = self._host.scan(attempts.by_task())
+        self.more, self._trouble = scan.more, scan.trouble
         found = [self._of_message(incoming, attempts) for incoming in scan.messages]
         found += [self._of_control(control) for control in scan.controls]
         found += [_set_aside(one) for one in scan.quarantined]
         self._first = False
+        self._say_trouble()
         return [entry for entry in found if entry is not None]
 
     def _of_message(self, incoming: Incoming, attempts: Attempts) -> Entry | None:
@@ -70,7 +82,7 @@ class Inbound:
             self._host.discard([incoming])
             return None
         if task is None:
-            self._host.refuse(incoming, f"attempt {message.attempt} is not open")
+            self._of_closed(incoming)
             return None
         if message.type == "RESULT":
             fact: Fact | None = self._result(incoming, task, attempts)
@@ -90,13 +102,48 @@ class Inbound:
         worker and tree are gone: until then the attempt keeps its slot and its files.
         """
         attempt = incoming.message.attempt
-        exit = self._host.read_exit(attempt)
+        try:
+            exit = self._host.read_exit(attempt)
+        except OSError as error:
+            self._later(error)
+            return None
         if exit is None:
             self._host.refuse(incoming, "a RESULT without exit.json")
             return None
         return ResultReceived(task, attempt, exit) if attempts.is_over(attempt, exit) else None
 
+    def _of_closed(self, incoming: Incoming) -> None:
+        """Put a message away whose attempt is not open: it cannot change anything, and is kept for people.
+
+        A RESULT whose `exit.json` decided before it came, or before a power cut brought it back, says nothing new.
+        """
+        message = incoming.message
+        try:
+            late = message.type == "RESULT" and self._host.read_exit(message.attempt) == exit_from_json(message.payload)
+        except OSError as error:
+            self._later(error)
+            return
+        if late:
+            self._host.discard([incoming])
+        else:
+            self._host.refuse(incoming, f"attempt {message.attempt} is not open")
+
+    def _later(self, error: OSError) -> None:
+        """Leave a message where it is, as the result that it speaks of cannot be read now."""
+        self.more, self._trouble = True, f"a result cannot be read: {error.strerror}"
+
+    def _say_trouble(self) -> None:
+        """Say it once, and once that it is over."""
+        if self._trouble and not self._said:
+            self._say(f"{self._trouble}; trying again, nothing is lost")
+        elif self._said and not self._trouble:
+            self._say("resumed: what is handed in can be read again")
+        self._said = self._trouble is not None
+
     def _of_control(self, control: Control) -> Entry | None:
+        if control.verb == RESET:
+            self._host.refuse(control, "only `conductor reset` can do that, while nothing runs")
+            return None
         if control.verb in MACHINE_VERBS and not self._is_for_us(control):
             self._host.refuse(control, "meant for an earlier conductor")
             return None
@@ -127,4 +174,6 @@ def _fact_of(message: Message, task: TaskId) -> Fact | None:
 
 
 def _set_aside(found: Quarantined) -> Entry:
-    return Entry("QUARANTINED", {"name": found.name, "reason": found.reason}, None, None, "conductor", None)
+    type = "FOREIGN_WRITE" if found.foreign else "QUARANTINED"
+    payload = {"name": found.name, "reason": found.reason}
+    return Entry(type, payload, found.task, found.attempt, "conductor", None)

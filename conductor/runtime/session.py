@@ -47,7 +47,7 @@ class Session:
                 first = begin(request, self._replayed)
             self.start: Start = first
             if first.first is None:  # no loop will run, which would remove them
-                Inbound(self.host, self._replayed.messages).forget_recorded()
+                Inbound(self.host, self._replayed.messages, self.host.notes.append).forget_recorded()
             self.clock: Clock = SystemClock()
             self.terminated = False
             """Whether TERM ended the run."""
