@@ -15,6 +15,8 @@ import select
 import stat
 from collections.abc import Iterator
 
+from bus.process import boot_id
+
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,7 +33,7 @@ NO_SPACE = frozenset(_WHY_UNWRITABLE)
 
 _PASSING = NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE}
 
-_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 """Errors of `link` on a file system that has none."""
 
 _FOREIGN = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENODEV})
@@ -148,6 +150,10 @@ class FileSystem:
     def pause(self, seconds: float) -> None:
         """Wait a moment (a reader that only looked may have held a lock)."""
         select.select([], [], [], seconds)
+
+    def boot(self) -> str:
+        """The id of this boot of the machine. What was not synced in another boot may be lost or torn."""
+        return boot_id()
 
     # --- put together -----------------------------------------------------------------------------------------------
 
@@ -275,7 +281,7 @@ class FileSystem:
         except FileExistsError:
             return False
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in NO_LINKS:
                 raise
             move = self._guarded if contested else self._move
             if not move(scratch, scratch_at, name, at):

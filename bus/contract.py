@@ -114,9 +114,15 @@ class Reader(Protocol):
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
 
+    def lost(self) -> tuple[tuple[int, int], ...]:
+        """Return (first, last) of each span of records that a repair had to give up; `records` passes over them."""
+
     def follow(self, follower: Follower, *, whole: bool = False) -> None:
         """Bring a follower to the end of the journal: from the newest snapshot that it restores (from none with
-        `whole`), then by every record behind it. `records(since)` goes on from there at no cost."""
+        `whole`), then by every record behind it. `records(since)` goes on from there at no cost.
+
+        Raises BusCorrupt also where records were lost and no snapshot leads over the gap.
+        """
 
     def holder(self) -> Holder | None:
         """Return who runs the track now; None where the lock is free."""

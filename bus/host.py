@@ -5,44 +5,38 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import socket
-import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bus import blobs, layout, setup, snapshots
-from bus._fs import NO_SPACE, FileSystem, passes, why
+from bus import blobs, layout, setup
+from bus._fs import FileSystem, passes, why
 from bus.contract import Control, Follower, Incoming, Scan, Snapshot
-from bus.errors import AttemptExists, BusError, BusGone, BusUnsafe, HeldByOther, JournalBlocked, NoSpace
+from bus.errors import AttemptExists, BusError, BusGone, JournalBlocked, NoSpace
 from bus.folders import Folders, identity
 from bus.inbox import Inbox
-from bus.journal import Journal, crc_of
-from bus.projection import Projection, concerns
+from bus.lock import take_lock
+from bus.projection import Projection
 from bus.quarantine import Quarantine
-from bus.reader import FileReader, read_holder
+from bus.reader import FileReader
+from bus.recovery import Recovery, open_journal
+from bus.reserve import Reserve
+from bus.segments import Files
+from bus.snapshots import Keeper
 from bus.times import utc
 from bus.upkeep import Upkeep
-from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId, decode_record, dumps
+from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId, dumps
 
 _SWEEP_EVERY = 64
 """Attempts closed between two looks into `tmp/`."""
-
-_SNAPSHOT_EVERY = 4 << 20
-"""Bytes of journal after which a snapshot pays, unless it is itself more than half as large as they are."""
 
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 """Errors of a rename onto a folder that holds something."""
 
 _RECOVERY = layout.epoch_name(0)
 """Owner of scratch files before the new epoch is known."""
-
-_LOCK_TRIES, _LOCK_PAUSE = 5, 0.01
-
-_HEAD = re.compile(rb'\{"seq":([0-9]+),"epoch":([0-9]+),')
 
 
 class FileHost(FileReader):
@@ -61,26 +55,39 @@ class FileHost(FileReader):
         self._lock = lock
         self._lock_identity = identity(self.fs.stat_fd(lock))
         self._sync = sync
-        self._journal = Journal(folders, sync=sync)
         self._seq = 0
         self._batch: list[tuple[bytes, tuple[str, bytes] | None]] = []
+        self._now = 0.0
+        """The conductor's clock at the last record that was staged."""
         self._ids = _random_ids()
         self._ended: set[str] = set()
         self._recorded_epoch = 0
         """Highest epoch of a committed record."""
-        self._place = snapshots.Place(1, 0, "")
-        """Where the last committed record ends."""
-        self._snapshot_at = self._snapshot_size = 0
-        """Where in the journal the newest snapshot belongs, and its size."""
+        self._keeper = Keeper(folders)
+        self._reserve = Reserve(folders)
+        self._projection = Projection(folders, "operator.event")
         self._owner = self._upkeep.owner = _RECOVERY
-        self._begin(info, follower)
+        self._journal, files = open_journal(folders, _RECOVERY, self._keep, sync=sync)
+        try:
+            self._begin(files, info, follower)
+        except BaseException:
+            self._journal.close()
+            raise
 
-    def _begin(self, info: Mapping[str, Any], follower: Follower | None) -> None:
-        """Read the journal, repair its end and what depends on it, and begin an epoch."""
-        owners = {owner for name in self._names(layout.TMP) if (owner := layout.scratch_owner(name))}
-        past = _Past(owners)
-        self._projection = Projection(self.folders, "operator.event")
-        for name in self._projection.rebuild(self._replayed(past, follower)):
+    def _begin(self, files: Files, info: Mapping[str, Any], follower: Follower | None) -> None:
+        """Bring what follows from the journal to its end, and begin an epoch."""
+        owners = self._owners()
+        past = Recovery(
+            self.folders,
+            self._journal,
+            files,
+            self._projection,
+            self._keeper,
+            self.load_plan,
+            owner=_RECOVERY,
+            owners=owners,
+        )
+        for name in past.run(follower):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
         self._seq, self._recorded_epoch = past.seq, past.epoch
         self.epoch = setup.take_epoch(self.folders, past.epoch, sync=self._sync)
@@ -88,41 +95,17 @@ class FileHost(FileReader):
         self._projection.scratch = f"{self._owner}.event"
         self._write_holder(info)
         setup.write_wrapper(self.folders, self._quarantine, self._owner)
-        past.ended |= {owner for owner in owners if owner == "operator" or (owner.isdigit() and owner != self._owner)}
-        setup.sweep(self.folders, past.ended)
+        for attempt in sorted(past.ended):
+            self._upkeep.close_attempt(AttemptId(attempt))
+        over = {owner for owner in owners if owner == "operator" or (owner.isdigit() and owner != self._owner)}
+        setup.sweep(self.folders, past.ended | over)
+        self._reserve.make(self._owner)
 
-    def _replayed(self, past: _Past, follower: Follower | None) -> Iterator[Record]:
-        """Yield what concerns `events/` of all records, giving the follower what is behind its snapshot."""
-        since = self._restore(follower) if follower else 0
-        for line in self._journal.replay(self._keep):
-            self._place = snapshots.Place(1, self._place.end + len(line) + 1, crc_of(line))
-            if not past.note(line):
-                continue
-            wanted, behind = concerns(line), follower is not None and past.seq > since
-            if not wanted and not behind:
-                continue
-            record = blobs.resolve(self.folders, decode_record(line))
-            if follower is not None and behind:
-                follower.take(record, self.load_plan)
-                self._checkpoint_on_the_way(follower, past)
-            if wanted:
-                yield record
-
-    def _restore(self, follower: Follower) -> int:
-        """Let the follower begin from the newest snapshot that it understands; return its seq, or 0."""
-        for kept in snapshots.read_all(self.folders):
-            if self._tail.holds(kept.place) and follower.restore(kept.snapshot, self.load_plan):
-                self._snapshot_at, self._snapshot_size = kept.place.end, kept.size
-                return kept.snapshot.seq
-        return 0
-
-    def _checkpoint_on_the_way(self, follower: Follower, past: _Past) -> None:
-        """So that a recovery that is killed again and again makes progress each time."""
-        if not self.checkpoint_due():
-            return
-        state = follower.dump()
-        if state is not None:
-            self._keep_snapshot(Snapshot(past.seq, past.epoch, state))
+    def _owners(self) -> set[str]:
+        """Who has left something that goes when its attempt or epoch is over."""
+        names = (layout.scratch_owner(name) for name in self._names(layout.TMP))
+        statuses = (name.removesuffix(".json") for name in self._names(layout.WORKER_STATUS))
+        return {*filter(None, names), *self._names(layout.HEARTBEATS), *statuses}
 
     def _write_holder(self, info: Mapping[str, Any]) -> None:
         known = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": utc(), "epoch": self.epoch}
@@ -145,7 +128,7 @@ class FileHost(FileReader):
         record = Record(
             seq=self._seq + 1,
             epoch=self.epoch,
-            t=t,
+            t=Stamp(t.wall, t.mono, t.boot, self._seq + 1 - len(self._batch)),
             id=id or next(self._ids),
             type=type,
             source=source,
@@ -155,7 +138,7 @@ class FileHost(FileReader):
             payload=payload,
         )
         self._batch.append(blobs.encode(record))
-        self._seq = record.seq
+        self._seq, self._now = record.seq, t.mono
         return record
 
     def commit(self) -> None:
@@ -165,18 +148,39 @@ class FileHost(FileReader):
             return
         self._check_ours()
         try:
-            for _, blob in self._batch:
-                if blob is not None:
-                    blobs.store(self.folders, *blob, scratch=f"{self._owner}.blob", sync=self._sync)
-            data = b"".join(line for line, _ in self._batch)
-            self._journal.append(data, self._keep)
+            self._write_batch()
         except OSError as error:
-            if passes(error):
-                raise JournalBlocked(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
-            raise
-        self._place = snapshots.Place(1, self._place.end + len(data), crc_of(data))
+            if not self._reserve.release(error, self._now):
+                raise self._unwritten(error) from error
+            self.notes.append(f"{why(error)}: the reserve of the bus was given up")
+            try:
+                self._write_batch()
+            except OSError as again:
+                raise self._unwritten(again, ", and its reserve is used up") from again
         self._recorded_epoch = self.epoch
         self._batch.clear()
+        self._rotate()
+        self._reserve.look(self._owner, self._now)
+
+    def _write_batch(self) -> None:
+        for _, blob in self._batch:
+            if blob is not None:
+                blobs.store(self.folders, *blob, scratch=f"{self._owner}.blob", sync=self._sync)
+        data = b"".join(line for line, _ in self._batch)
+        self._journal.append(data, self._keep)
+        self._keeper.behind += len(data)
+
+    def _unwritten(self, error: OSError, more: str = "") -> BusError:
+        kind = JournalBlocked if passes(error) else BusError
+        return kind(f"the bus cannot be written: {why(error)}{more}", path=self.folders.path)
+
+    def _rotate(self) -> None:
+        """Seal the journal's file if that is due; where the disk is full, after a later batch."""
+        try:
+            self._journal.rotate(self._seq, f"{self._owner}.journal", self._check_ours)
+        except OSError as error:
+            if not passes(error):
+                raise BusError(f"the journal cannot be sealed: {why(error)}", path=self.folders.path) from error
 
     def _check_ours(self) -> None:
         """What we are about to write must reach the bus that others see, and no other conductor may have its lock."""
@@ -198,19 +202,17 @@ class FileHost(FileReader):
 
     def checkpoint_due(self) -> bool:
         """Tell whether so much was journaled since the last snapshot that another one pays."""
-        return self._place.end - self._snapshot_at >= max(_SNAPSHOT_EVERY, 2 * self._snapshot_size)
+        return self._keeper.is_due()
 
     def checkpoint(self, state: JsonObject) -> None:
         """Keep a snapshot of the state after the last committed record; nothing where the disk is full."""
         if self._batch:
             raise ValueError("a snapshot is of what is committed, and something is staged")
-        if self._seq:
-            self._keep_snapshot(Snapshot(self._seq, self._recorded_epoch, state))
-
-    def _keep_snapshot(self, snapshot: Snapshot) -> None:
-        with _full_disk_tolerated():
-            self._snapshot_size = snapshots.write(self.folders, f"{self._owner}.snapshot", snapshot, self._place)
-        self._snapshot_at = self._place.end
+        if not self._seq:
+            return
+        self._sweep()  # what ended before a snapshot is not seen again by a start
+        snapshot = Snapshot(self._seq, self._recorded_epoch, state)
+        self._keeper.keep(f"{self._owner}.snapshot", snapshot, self._journal.place, self._projection.view.dump())
 
     def _keep(self, data: bytes, reason: str) -> None:
         kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync)
@@ -327,31 +329,6 @@ class FileHost(FileReader):
         return self.folders.refresh(layout.TMP)
 
 
-class _Past:
-    """What a replay finds out: the last seq and epoch, and which of `owners` are attempts that have ended."""
-
-    def __init__(self, owners: set[str]) -> None:
-        self.seq = 0
-        self.epoch = 0
-        self.ended: set[str] = set()
-        self._owners = owners
-
-    def note(self, line: bytes) -> bool:
-        """Take in a line; False for one of a conductor that had been replaced."""
-        match = _HEAD.match(line)
-        if match is None:
-            record = decode_record(line)
-            seq, epoch = record.seq, record.epoch
-        else:
-            seq, epoch = int(match[1]), int(match[2])
-        if epoch < self.epoch:
-            return False
-        self.seq, self.epoch = seq, epoch
-        if self._owners and b'"type":"ATTEMPT_ENDED"' in line:
-            self.ended |= {owner for owner in (decode_record(line).attempt,) if owner in self._owners}
-        return True
-
-
 def open_host(
     root: Path | str,
     *,
@@ -371,7 +348,7 @@ def open_host(
     folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs, sync=is_power(durability))
     lock = -1
     try:
-        lock = _take_lock(folders, unsafe=unsafe_fs)
+        lock = take_lock(folders, unsafe=unsafe_fs)
         return FileHost(folders, lock, follower, sync=is_power(durability), info=info or {})
     except OSError as error:
         _let_go(folders, lock)
@@ -379,16 +356,6 @@ def open_host(
     except BaseException:
         _let_go(folders, lock)
         raise
-
-
-@contextmanager
-def _full_disk_tolerated() -> Iterator[None]:
-    """For what is only a hint or a view, and not worth stopping for."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_SPACE:
-            raise
 
 
 def is_power(durability: str) -> bool:
@@ -402,55 +369,6 @@ def _let_go(folders: Folders, lock: int) -> None:
     if lock >= 0:
         folders.fs.close(lock)
     folders.close()
-
-
-def _take_lock(folders: Folders, *, unsafe: bool) -> int:
-    """Hold `conductor.lock`, for as long as the descriptor is open.
-
-    A raw flock: filelock works by path and falls back to other kinds of locks where this one fails; here the lock must
-    be on a file below our own directory, whose inode is compared again before each commit.
-    """
-    fs = folders.fs
-    fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
-    try:
-        found = fs.stat_fd(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise BusUnsafe("the lock is no file of our own", path=layout.LOCK, hint="remove it, then run again")
-        fs.chmod_fd(fd, 0o600)
-        for _ in range(_LOCK_TRIES):  # somebody who only looks holds it for a moment
-            if fs.lock(fd):
-                break
-            fs.pause(_LOCK_PAUSE)
-        else:
-            raise _held(folders)
-        if not unsafe and not _works(folders):
-            raise BusUnsafe(
-                "locks do not work on this file system",
-                path=folders.path,
-                hint="put the bus elsewhere with --bus-dir, or take the risk with --unsafe-fs",
-            )
-    except BaseException:
-        fs.close(fd)
-        raise
-    return fd
-
-
-def _held(folders: Folders) -> HeldByOther:
-    holder = read_holder(folders)
-    who = f"pid {holder.pid} on {holder.host} since {holder.started_at}" if holder else "unknown"
-    return HeldByOther(
-        f"another conductor holds the track ({who})", path=folders.path, hint="look with `conductor status`"
-    )
-
-
-def _works(folders: Folders) -> bool:
-    """Tell whether a lock that is held keeps a second opener out."""
-    fs = folders.fs
-    second, _ = fs.open_regular(layout.LOCK, at=folders.root)
-    try:
-        return not fs.lock(second, shared=True)
-    finally:
-        fs.close(second)
 
 
 def _random_ids() -> Iterator[str]:

@@ -126,6 +126,10 @@ class MemoryReader:
         """Yield the snapshots that are kept, newest first."""
         return reversed(self._bus.snapshots)
 
+    def lost(self) -> tuple[tuple[int, int], ...]:
+        """Memory loses nothing."""
+        return ()
+
     def follow(self, follower: Follower, *, whole: bool = False) -> None:
         """Bring a follower to the end of the journal."""
         kept = () if whole else self.snapshots()

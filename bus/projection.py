@@ -1,8 +1,8 @@
 """`events/`: one file per task and final word, made from the journal, to be listed and read by people and older tools.
 
 TASK_COMPLETE, TASK_FAILED and TASK_BLOCKED of a task replace each other; a new round (RUN_STARTED) takes the failed and
-the blocked back, because their tasks are pending again. DEP_READY follows from TASK_COMPLETE's `unblocks`. A replaced
-file goes to `events/archive/<name>.<seq>`.
+the blocked back, because their tasks are pending again; a reset takes back what it names. DEP_READY follows from
+TASK_COMPLETE's `unblocks`. A replaced file goes to `events/archive/<name>.<seq>`.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ import json
 import os
 import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bus import layout
 from bus._fs import Refused, passes
 from bus.folders import Folders
-from bus.wire import JsonObject, Record, TaskId, dumps
+from bus.wire import JsonObject, Record, TaskId, dumps, is_line
 
 COMPLETE, FAILED, BLOCKED, READY = "TASK_COMPLETE", "TASK_FAILED", "TASK_BLOCKED", "DEP_READY"
 
-_FINAL = frozenset({COMPLETE, FAILED, BLOCKED, "TASK_SKIPPED", "TASK_CANCELLED"})
+_TYPES = (COMPLETE, FAILED, BLOCKED, READY)
 _SHOWN = frozenset({COMPLETE, FAILED, BLOCKED})
+_FINAL = _SHOWN | {"TASK_SKIPPED", "TASK_CANCELLED"}
 _MARKS = tuple(f'"type":"{type}"'.encode() for type in (*sorted(_FINAL), "RUN_STARTED"))
+_RESET = b'"verb":"reset"'
 
 MAX_EVENT = 32 << 20
 
 
 def concerns(line: bytes) -> bool:
     """Tell quickly whether a journal line may change `events/`; a payload that quotes such a line is no harm."""
-    return any(mark in line for mark in _MARKS)
+    return any(mark in line for mark in _MARKS) or _RESET in line
 
 
 def event_line(record: Record, type: str, payload: JsonObject) -> bytes:
@@ -48,36 +50,80 @@ def event_line(record: Record, type: str, payload: JsonObject) -> bytes:
     return b'%s,"crc":"%08x"}\n' % (head, zlib.crc32(head))
 
 
-class View:
-    """Pure: which files `events/` must hold after the records that `apply` was given."""
+def event_file(type: str, name: str) -> str:
+    """File name of a projection, from the task's name in file names."""
+    return f"{type}_{name}.event"
 
-    def __init__(self) -> None:
-        self._unsuccessful: dict[TaskId, str] = {}
+
+class View:
+    """Pure: which files `events/` must hold after the records that `apply` was given.
+
+    It keeps the names only, and can be written down with a snapshot.
+    """
+
+    def __init__(self, kept: Mapping[str, str] | None = None) -> None:
+        self._tasks: dict[str, set[str]] = {type: set() for type in _TYPES}
+        """Names of tasks, as in file names, by type of the file."""
+        for type, tasks in (kept or {}).items():
+            self._tasks[type] |= set(tasks.split())
+
+    def dump(self) -> dict[str, str]:
+        """Return what `View` takes: by type, the tasks' names between blanks (no name holds one)."""
+        return {type: " ".join(sorted(tasks)) for type, tasks in self._tasks.items()}
+
+    def names(self) -> set[str]:
+        """Return the names of all files."""
+        return {event_file(type, task) for type, tasks in self._tasks.items() for task in tasks}
+
+    def shows(self, type: str, task: TaskId) -> bool:
+        """Tell whether there must be such a file."""
+        return layout.encode_task_id(task) in self._tasks[type]
 
     def apply(self, record: Record) -> tuple[list[str], list[tuple[str, bytes]]]:
         """Return the names that go and the (name, content) that come, in this order."""
         if record.type == "RUN_STARTED":
-            gone = list(self._unsuccessful.values())
-            self._unsuccessful.clear()
-            return gone, []
+            return self._take_all((FAILED, BLOCKED)), []
+        if record.type == "CONTROL":
+            return self._reset(record.payload) if record.payload.get("verb") == "reset" else [], []
         if record.type not in _FINAL or record.task is None:
             return [], []
-        old = self._unsuccessful.pop(record.task, None)
+        task = layout.encode_task_id(record.task)
         if record.type not in _SHOWN:
-            return ([old] if old else []), []
-        name = layout.event_name(record.type, record.task)
-        come = [(name, event_line(record, record.type, record.payload))]
+            return self._take(task, (FAILED, BLOCKED)), []
+        gone = self._take(task, tuple(type for type in (COMPLETE, FAILED, BLOCKED) if type != record.type))
+        come = [self._show(record, record.type, task, record.payload)]
         if record.type == COMPLETE:
-            for task in record.payload.get("unblocks", ()):
-                payload = {"task_id": task, "unblocked_by": record.task}
-                come.append((layout.event_name(READY, task), event_line(record, READY, payload)))
-        else:
-            self._unsuccessful[record.task] = name
-        return ([old] if old and old != name else []), come
+            for unblocked in record.payload.get("unblocks", ()):
+                payload = {"task_id": unblocked, "unblocked_by": record.task}
+                come.append(self._show(record, READY, layout.encode_task_id(unblocked), payload))
+        return gone, come
 
-    def shows(self, task: TaskId, name: str) -> bool:
-        """Tell whether the newest final word of a task is this file, and no success."""
-        return self._unsuccessful.get(task) == name
+    def _show(self, record: Record, type: str, task: str, payload: JsonObject) -> tuple[str, bytes]:
+        self._tasks[type].add(task)
+        return event_file(type, task), event_line(record, type, payload)
+
+    def _reset(self, payload: JsonObject) -> list[str]:
+        """Everything, or the tasks that are named. The target itself is still ready; those behind it are not."""
+        target = payload.get("target")
+        if target is None:
+            return self._take_all(_TYPES)
+        gone: list[str] = []
+        for task in payload.get("tasks", ()):
+            types = (COMPLETE, FAILED, BLOCKED) if task == target else _TYPES
+            gone += self._take(layout.encode_task_id(task), types)
+        return gone
+
+    def _take(self, task: str, types: Iterable[str]) -> list[str]:
+        gone = [type for type in types if task in self._tasks[type]]
+        for type in gone:
+            self._tasks[type].discard(task)
+        return [event_file(type, task) for type in gone]
+
+    def _take_all(self, types: Iterable[str]) -> list[str]:
+        gone = [event_file(type, task) for type in types for task in sorted(self._tasks[type])]
+        for type in types:
+            self._tasks[type].clear()
+        return gone
 
 
 class Projection:
@@ -88,9 +134,12 @@ class Projection:
         self._fs = folders.fs
         self.scratch = scratch
         """Name of the scratch file in `tmp/`."""
-        self._view = View()
+        self.view = View()
         self._due: deque[tuple[str, bytes | None]] = deque()
         """What is still to be done, in order: names with what they will hold, None for those that go."""
+        self._present: set[str] = set()
+        self._torn: set[str] = set()
+        self._changed: dict[str, bytes | None] = {}
 
     def project(self, records: Iterable[Record]) -> None:
         """Make the directory agree with these records, which follow those before. Idempotent.
@@ -98,14 +147,14 @@ class Projection:
         Where the disk is full, what is left over is done by the next call.
         """
         for record in records:
-            gone, come = self._view.apply(record)
+            gone, come = self.view.apply(record)
             self._due.extend((name, None) for name in gone)
             self._due.extend(come)
         self._work_off()
 
-    def expects(self, task: TaskId, name: str) -> bool:
+    def expects(self, task: TaskId, type: str) -> bool:
         """Tell whether a file of a task whose attempt runs may be ours: of an earlier attempt, or not yet archived."""
-        return bool(self._due) or self._view.shows(task, name)
+        return bool(self._due) or self.view.shows(type, task)
 
     def _work_off(self) -> None:
         while self._due:
@@ -126,29 +175,62 @@ class Projection:
                 raise
             self._due.popleft()
 
-    def rebuild(self, records: Iterable[Record]) -> list[str]:
-        """Make the directory agree with the whole journal; return the names that a foreign hand had made or changed.
+    # --- at the start -----------------------------------------------------------------------------------------------
 
-        Those are archived, never lost.
+    def begin(self, view: View, *, look_inside: bool = False) -> None:
+        """Take over what the directory must hold after the records before those that `replay` will be given.
+
+        `look_inside`: a power cut may have left files whose names are there and whose content is not.
         """
-        wanted: dict[str, bytes] = {}
-        for record in records:
-            gone, come = self._view.apply(record)
-            for name in gone:
-                wanted.pop(name, None)
-            wanted.update(come)
-        events = self._folders.refresh(layout.EVENTS)
+        self.view = view
         self._folders.refresh(layout.ARCHIVE)
-        foreign: list[str] = []
-        present = set(self._fs.names(events))
-        for name in present - wanted.keys():
-            if layout.parse_event_name(name):
-                self._archive(name, events)
-                foreign.append(name)
-        for name, content in wanted.items():
-            if name not in present or self._read(name, events) != content:
-                self._put(name, content, events)
-        return sorted(foreign)
+        events = self._folders.refresh(layout.EVENTS)
+        self._present = {name for name in self._fs.names(events) if layout.parse_event_name(name)}
+        if look_inside:
+            self._torn = {name for name in sorted(self._present) if not is_line(self._read(name, events))}
+
+    def replay(self, record: Record) -> None:
+        """Take in a record of the past; the directory follows at `settle`."""
+        gone, come = self.view.apply(record)
+        self._changed.update((name, None) for name in gone)
+        self._changed.update(come)
+
+    def settle(self) -> None:
+        """Make the directory agree with what was replayed. Only what differs is written."""
+        events = self._folders.fd(layout.EVENTS)
+        for name, content in self._changed.items():
+            there = name in self._present
+            if there if content is None else not there or self._read(name, events) != content:
+                self._due.append((name, content))
+            self._torn.discard(name)
+            if content is None:
+                self._present.discard(name)
+            else:
+                self._present.add(name)
+        self._changed.clear()
+        self._work_off()
+
+    def finish(self) -> tuple[list[str], set[str]]:
+        """Archive what does not follow from the journal; return the names of that, and the names that are missing."""
+        wanted = self.view.names()
+        foreign = sorted(self._present - wanted)
+        self._due.extend((name, None) for name in foreign)
+        missing = (wanted - self._present) | (wanted & self._torn)
+        self._present.clear()
+        self._torn.clear()
+        self._work_off()
+        return foreign, missing
+
+    def restore(self, missing: set[str], records: Iterable[Record]) -> None:
+        """Make missing files again from the records of the whole journal."""
+        view, contents = View(), dict[str, bytes]()
+        for record in records:
+            _, come = view.apply(record)
+            contents.update((name, content) for name, content in come if name in missing)
+        self._due.extend(sorted(contents.items()))
+        self._work_off()
+
+    # --- one file ---------------------------------------------------------------------------------------------------
 
     def _put(self, name: str, content: bytes, events: int) -> None:
         tmp = self._folders.fd(layout.TMP)

@@ -12,7 +12,8 @@ from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Holder, Snapshot
 from bus.errors import BusCorrupt, BusError, BusFormat
 from bus.folders import Folders, open_folders
-from bus.journal import Tail
+from bus.segments import unreachable
+from bus.tail import Tail
 from bus.wire import (
     MAX_MESSAGE,
     AttemptId,
@@ -45,12 +46,32 @@ class FileReader:
         """Yield the sound snapshots whose place fits the journal, newest first."""
         return (kept.snapshot for kept in snapshots.read_all(self.folders) if self._tail.holds(kept.place))
 
+    def lost(self) -> tuple[tuple[int, int], ...]:
+        """Return (first, last) of each span of records that a repair had to give up."""
+        return tuple((segment.first, segment.last) for segment in self._tail.lost())
+
     def follow(self, follower: Follower, *, whole: bool = False) -> None:
-        """Bring a follower to the end of the journal; `records(since)` goes on from there."""
-        kept = () if whole else self.snapshots()
-        since = next((found.seq for found in kept if follower.restore(found, self.load_plan)), 0)
+        """Bring a follower to the end of the journal; `records(since)` goes on from there.
+
+        Raises BusCorrupt also where records were lost and no snapshot leads over the gap.
+        """
+        lost = max((last for _, last in self.lost()), default=0)
+        since = 0 if whole else self._restore(follower, lost)
+        if since < lost:
+            raise unreachable(self._tail.lost())
         for record in self.records(since):
             follower.take(record, self.load_plan)
+
+    def _restore(self, follower: Follower, at_least: int) -> int:
+        """Let the follower begin from the newest snapshot that it understands; return its seq, or 0."""
+        for kept in snapshots.read_all(self.folders):
+            snapshot = kept.snapshot
+            if snapshot.seq < at_least or not self._tail.holds(kept.place):
+                continue
+            if follower.restore(snapshot, self.load_plan):
+                self._tail.begin_at(kept.place, snapshot.seq, snapshot.epoch)
+                return snapshot.seq
+        return 0
 
     def holder(self) -> Holder | None:
         """Return who runs the track now; None where the lock is free."""

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bus import layout
-from bus._fs import Refused
+from bus._fs import Refused, passes
 from bus.contract import Snapshot
 from bus.errors import BusGone
 from bus.folders import Folders
+from bus.segments import Place
 from bus.wire import JsonObject, dumps
 
 FORMAT = 1
 KEPT = 2
 """Snapshots that are kept: the newest, and the one before it for when the newest cannot be used."""
 
+EVERY = 4 << 20
+"""Bytes of journal after which a snapshot pays, unless it is itself more than half as large as they are."""
+
 MAX_SNAPSHOT = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the journal a snapshot belongs: behind this line."""
-
-    file: int
-    """First seq of the file that holds the line."""
-    end: int
-    """Offset of the byte behind it."""
-    crc: str
-    """Its checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +35,50 @@ class Kept:
 
     snapshot: Snapshot
     place: Place
+    events: Mapping[str, str]
+    """What `events/` must hold then: `bus.projection.View.dump`."""
+    boot: str
+    """The boot in which it was written."""
     size: int
     """Bytes of its file."""
 
 
-def write(folders: Folders, scratch: str, snapshot: Snapshot, place: Place) -> int:
-    """Keep a snapshot, then remove all but the last KEPT; return its size. Raises OSError where the disk is full."""
+class Keeper:
+    """Decides when a snapshot is due, and keeps it. One: the host's."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self.behind = 0
+        """Bytes of journal behind the newest snapshot."""
+        self._size = 0
+
+    def begin(self, kept: Kept | None) -> None:
+        """Count from this snapshot on."""
+        self.behind, self._size = 0, kept.size if kept else 0
+
+    def is_due(self) -> bool:
+        """Tell whether so much was journaled since that another one pays."""
+        return self.behind >= max(EVERY, 2 * self._size)
+
+    def keep(self, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str]) -> None:
+        """Write a snapshot; where that is impossible now, nothing happens until the next one is due."""
+        self.behind = 0
+        try:
+            self._size = write(self._folders, scratch, snapshot, place, events)
+        except OSError as error:
+            if not passes(error):
+                raise
+
+
+def write(folders: Folders, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str]) -> int:
+    """Keep a snapshot, then remove all but the last KEPT; return its size. Raises OSError."""
     head = {
         "format": FORMAT,
         "seq": snapshot.seq,
         "epoch": snapshot.epoch,
         "place": {"file": place.file, "end": place.end, "crc": place.crc},
+        "events": events,
+        "boot": folders.fs.boot(),
     }
     body = f"{dumps(head)}\n{dumps(snapshot.state)}\n".encode()
     whole = b"%ssha256:%s\n" % (body, hashlib.sha256(body).hexdigest().encode())
@@ -91,8 +116,8 @@ def read(folders: Folders, seq: int) -> Kept | None:
         head: JsonObject = json.loads(first)
         if head["format"] != FORMAT or head["seq"] != seq:
             return None
-        place = Place(head["place"]["file"], head["place"]["end"], head["place"]["crc"])
-        return Kept(Snapshot(seq, head["epoch"], json.loads(state)), place, len(whole))
+        place = Place(int(head["place"]["file"]), int(head["place"]["end"]), str(head["place"]["crc"]))
+        return Kept(Snapshot(seq, head["epoch"], json.loads(state)), place, head["events"], head["boot"], len(whole))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -112,7 +112,7 @@ class Upkeep:
         """Set aside hand-made files in `events/` that speak of a task whose attempt runs: only its end counts.
 
         They are asked for by name, so that a look costs nothing that grows with the history. `expects` tells which
-        names the journal itself asks for.
+        (task, type) the journal itself asks for.
         """
         if not running:
             return
@@ -124,7 +124,7 @@ class Upkeep:
         for task in turn:
             for type in _CLAIMED:
                 name = layout.event_name(type, task)
-                if expects(task, name) or not self._exists(name, events):
+                if expects(task, type) or not self._exists(name, events):
                     continue
                 reason = f"a hand-made claim: {running[task]} is running, and only its own end counts"
                 self.evict(name, events, reason, task=task, attempt=running[task])

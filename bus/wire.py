@@ -61,6 +61,8 @@ class Stamp:
     """Seconds of CLOCK_BOOTTIME (CLOCK_MONOTONIC where there is none)."""
     boot: str
     """The boot id; `mono` values of two boots have nothing to do with each other."""
+    batch: int | None = None
+    """Seq of the first record of the same write; None before it is staged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +253,13 @@ def _known(kind: type[Any], data: JsonObject) -> dict[str, Any]:
 
 def encode_record(record: Record) -> bytes:
     """One journal line, newline included; `crc` covers the bytes before `,"crc"`."""
+    t: dict[str, Any] = {} if record.t.batch is None else {"batch": record.t.batch}
+    t |= {"wall": record.t.wall, "mono": record.t.mono, "boot": record.t.boot}
     head = dumps(
         {
             "seq": record.seq,
             "epoch": record.epoch,
-            "t": {"wall": record.t.wall, "mono": record.t.mono, "boot": record.t.boot},
+            "t": t,
             "id": record.id,
             "type": record.type,
             "source": record.source,
@@ -278,13 +282,18 @@ def decode_record(line: bytes) -> Record:
     """Read one journal line (newline optional). Raises WireError where anything about it is wrong."""
     if not is_line(line):
         raise WireError("no checksum at the end of the line, or one that does not fit")
+    return decode_sound(line)
+
+
+def decode_sound(line: bytes) -> Record:
+    """Read a line whose checksum was found right before. Raises WireError where it is no record."""
     try:
         data = json.loads(line)
         t = data["t"]
         return Record(
             seq=data["seq"],
             epoch=data["epoch"],
-            t=Stamp(t["wall"], t["mono"], t["boot"]),
+            t=Stamp(t["wall"], t["mono"], t["boot"], t.get("batch")),
             id=data["id"],
             type=data["type"],
             source=data["source"],
@@ -293,7 +302,7 @@ def decode_record(line: bytes) -> Record:
             attempt=data["attempt"],
             payload=data["payload"],
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WireError(f"not a journal line: {error}") from error
 
 

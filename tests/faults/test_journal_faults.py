@@ -163,6 +163,11 @@ def test_foreign_lines_are_set_aside(root: Path) -> None:
     (found,) = host.scan().quarantined
     assert (root / "quarantine" / found.name).read_bytes() == b'{"type":"TASK_COMPLETE"}\n'
     assert "somebody else" in found.reason
+
+
+def test_a_journal_that_somebody_cut_stops_its_writer(root: Path) -> None:
+    host = open_host(root, durability="process")
+    put(host, "a")
     os.truncate(root / "queue.jsonl", 10)
     with pytest.raises(BusCorrupt, match="cut the journal"):
         put(host, "c")

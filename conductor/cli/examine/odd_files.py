@@ -29,6 +29,8 @@ _ROOT = frozenset(
         layout.LOCK,
         layout.HOLDER,
         layout.JOURNAL,
+        layout.DOUBT,
+        layout.RESERVE,
         layout.LOCKS_VIEW,
         layout.WORKERS_VIEW,
         *(name for name in layout.FOLDERS if "/" not in name),

@@ -20,6 +20,8 @@ class ModelDisk:
     def __init__(self, random: Random | None = None) -> None:
         self.random = random or Random(0)
         self.faults = Faults()
+        self.boots = 1
+        """How often the machine was started."""
         self.late = 0.0
         """How likely a listing misses a name that another process has just made, from 0 to 1."""
         self.is_late: Callable[[str], bool] = lambda name: True
@@ -51,6 +53,7 @@ class ModelDisk:
         """Kill everybody and lose what was not synced: bytes torn at any place or zeroed by block, names dropped in any
         combination. What was synced stays."""
         random = random or self.random
+        self.boots += 1
         for process in self.processes:
             process.kill()
         share = random.choice((0.0, 0.5, 0.9, 1.0))

@@ -16,7 +16,7 @@ def test_requirement_13_a_mount_without_locks_is_refused_unless_the_user_takes_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plan.md").write_text(PLAN)
-    monkeypatch.setattr("bus.host._works", lambda folders: False)
+    monkeypatch.setattr("bus.lock._works", lambda folders: False)
     assert run_command_line(["run", str(tmp_path), "--json"]) == 5
     error = json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
     assert error["code"] == "bus_unsafe"

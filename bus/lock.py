@@ -1,0 +1,62 @@
+"""`conductor.lock`: who holds it is the one conductor of the track."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from bus import layout
+from bus.errors import BusUnsafe, HeldByOther
+from bus.folders import Folders
+from bus.reader import read_holder
+
+_TRIES, _PAUSE = 5, 0.01
+
+
+def take_lock(folders: Folders, *, unsafe: bool) -> int:
+    """Hold `conductor.lock`, for as long as the descriptor is open. Raises HeldByOther, BusUnsafe.
+
+    A raw flock: filelock works by path and falls back to other kinds of locks where this one fails; here the lock must
+    be on a file below our own directory, whose inode is compared again before each commit.
+    """
+    fs = folders.fs
+    fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
+    try:
+        found = fs.stat_fd(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise BusUnsafe("the lock is no file of our own", path=layout.LOCK, hint="remove it, then run again")
+        fs.chmod_fd(fd, 0o600)
+        for _ in range(_TRIES):  # somebody who only looks holds it for a moment
+            if fs.lock(fd):
+                break
+            fs.pause(_PAUSE)
+        else:
+            raise _held(folders)
+        if not unsafe and not _works(folders):
+            raise BusUnsafe(
+                "locks do not work on this file system",
+                path=folders.path,
+                hint="put the bus elsewhere with --bus-dir, or take the risk with --unsafe-fs",
+            )
+    except BaseException:
+        fs.close(fd)
+        raise
+    return fd
+
+
+def _held(folders: Folders) -> HeldByOther:
+    holder = read_holder(folders)
+    who = f"pid {holder.pid} on {holder.host} since {holder.started_at}" if holder else "unknown"
+    return HeldByOther(
+        f"another conductor holds the track ({who})", path=folders.path, hint="look with `conductor status`"
+    )
+
+
+def _works(folders: Folders) -> bool:
+    """Tell whether a lock that is held keeps a second opener out."""
+    fs = folders.fs
+    second, _ = fs.open_regular(layout.LOCK, at=folders.root)
+    try:
+        return not fs.lock(second, shared=True)
+    finally:
+        fs.close(second)
