@@ -80,9 +80,14 @@ class ModelProcess(FileSystem):
             raise error(errno.EISDIR)
         return node
 
+    def _readable(self, fd: int) -> File:
+        if self._of(fd).flags & os.O_WRONLY:
+            raise error(errno.EBADF)
+        return self._file(fd)
+
     def _drop(self, description: OpenFile) -> None:
         description.holders -= 1
-        if description.holders == 0 and isinstance(description.node, File):
+        if description.holders == 0:
             description.node.locks.pop(description, None)
 
     def _folder(self, at: int | None) -> Folder:
@@ -150,7 +155,7 @@ class ModelProcess(FileSystem):
     def read(self, fd: int, size: int) -> bytes:
         """`read`."""
         self._enter("read")
-        file, description = self._file(fd), self._of(fd)
+        file, description = self._readable(fd), self._of(fd)
         data = bytes(file.data[description.offset : description.offset + size])
         description.offset += len(data)
         return data
@@ -158,7 +163,7 @@ class ModelProcess(FileSystem):
     def read_at(self, fd: int, size: int, offset: int) -> bytes:
         """`pread`."""
         self._enter("read_at")
-        return bytes(self._file(fd).data[offset : offset + size])
+        return bytes(self._readable(fd).data[offset : offset + size])
 
     def write(self, fd: int, data: bytes) -> int:
         """`write`: returns how much was written, perhaps less than all."""
@@ -169,11 +174,12 @@ class ModelProcess(FileSystem):
 
     def _put(self, fd: int, data: bytes) -> int:
         description = self._of(fd)
-        file = self._file(fd)
         if not description.flags & _WRITING:
             raise error(errno.EBADF)
+        file = self._file(fd)
         taken = self.disk.faults.admit(len(data))
         start = len(file.data) if description.flags & os.O_APPEND else description.offset
+        file.data += bytes(max(0, start - len(file.data)))
         file.data[start : start + taken] = data[:taken]
         file.rewrite(start, start + taken)
         description.offset = start + taken
@@ -211,6 +217,8 @@ class ModelProcess(FileSystem):
     def truncate(self, fd: int, size: int) -> None:
         """`ftruncate`."""
         self._enter("truncate")
+        if not self._of(fd).flags & _WRITING:
+            raise error(errno.EINVAL)
         self.disk.faults.check_change()
         file = self._file(fd)
         self.disk.faults.free(len(file.data) - size)
@@ -234,10 +242,13 @@ class ModelProcess(FileSystem):
     def rename(self, name: str | bytes, at: int, new: str, new_at: int) -> None:
         """`renameat`: replaces `new`."""
         self._enter("rename")
-        node = self._node(name, at)
         source, old = self._place(name, at)
         target, leaf = self._place(new, new_at)
-        replaced = target.names.get(leaf)
+        node, replaced = self._node(name, at), target.names.get(leaf)
+        if node in _upwards(target):
+            raise error(errno.EINVAL, new)
+        if replaced in _upwards(source):
+            raise error(errno.ENOTEMPTY, new)
         if replaced is node:
             return
         if isinstance(replaced, Folder) and (isinstance(node, File) or replaced.names):
@@ -310,16 +321,33 @@ class ModelProcess(FileSystem):
     def lock(self, fd: int, *, shared: bool = False) -> bool:
         """`flock` without waiting; False where another holds it."""
         self._enter("lock")
-        file, description = self._file(fd), self._of(fd)
-        others = (other for holder, other in file.locks.items() if holder is not description)
+        description = self._of(fd)
+        locks = description.node.locks
+        others = (other for holder, other in locks.items() if holder is not description)
         if any(not (shared and theirs) for theirs in others):
+            locks.pop(description, None)  # a lock is converted by giving it up first
             return False
-        file.locks[description] = shared
+        locks[description] = shared
         return True
+
+    def boot(self) -> str:
+        """The id of this boot of the machine: another one after each power cut."""
+        self._enter("boot")
+        return f"boot-{self.disk.boots}"
 
     def pause(self, seconds: float) -> None:
         """Wait a moment: others may go on."""
         self._enter("pause")
+
+
+def _upwards(folder: Folder) -> list[Node | None]:
+    """The folder, the one above it, and so on."""
+    found: list[Node | None] = []
+    above: Folder | None = folder
+    while above is not None:
+        found.append(above)
+        above = above.parent
+    return found
 
 
 def _stat(node: Node) -> os.stat_result:

@@ -97,6 +97,7 @@ class Folder:
     durable: dict[str, Node] = field(default_factory=dict)
     pending: list[Change] = field(default_factory=list)
     """Changes that no sync has made durable, oldest first."""
+    locks: dict[OpenFile, bool] = field(default_factory=dict)
 
     links = 2
     size = 4096
@@ -139,7 +140,7 @@ class Change:
             folder.pending.append(self)
 
     def settle(self) -> None:
-        """Make it durable, after everything before it in each folder that it concerns."""
+        """Make it durable, after what happened to the same names before."""
         if self.settled:
             return
         self.settled = True
@@ -147,7 +148,8 @@ class Change:
             for earlier in folder.pending:
                 if earlier is self:
                     break
-                earlier.settle()
+                if any(part[0] is folder and part[1] == name for part in earlier.parts):
+                    earlier.settle()
             if node is None:
                 folder.durable.pop(name, None)
             else:
