@@ -41,6 +41,20 @@ def _command(value: object) -> tuple[str, ...]:
     raise ValueError("a command is text, or a list of texts")
 
 
+def _intensity(value: object) -> tuple[int | None, float]:
+    """Read `20/5m`: so many failed attempts within so long; `none` is no limit."""
+    if not isinstance(value, str):
+        raise ValueError('a restart intensity is text such as "20/5m", or "none"')
+    if value.strip() == "none":
+        return None, 0.0
+    number, slash, window = value.partition("/")
+    if not slash or not number.strip().isdecimal():
+        raise ValueError(f"{value!r} is neither N/D, such as 20/5m, nor none")
+    seconds = parse_duration(window)
+    return (int(number), seconds) if seconds else (None, 0.0)
+
+
+Intensity = Annotated[tuple[int | None, float] | None, BeforeValidator(_intensity)]
 Duration = Annotated[float, BeforeValidator(_duration)]
 Command = Annotated[tuple[str, ...] | None, BeforeValidator(_command)]
 
@@ -57,6 +71,7 @@ class ConfigFile(BaseModel):
     heartbeat: Annotated[Duration, Field(gt=0)] = 30.0
     retry_delay: Duration = 1.0
     retry_delay_max: Duration = 60.0
+    restart_intensity: Intensity = None
     command: Command = None
     agent: str | None = None
     on_conflict: Annotated[str, Field(pattern="^(serialize|allow)$")] = "serialize"
@@ -80,6 +95,7 @@ class Flags:
     agent: str | None = None
     on_conflict: str | None = None
     durability: str | None = None
+    restart_intensity: str | None = None
     only: tuple[str, ...] = ()
     skip_ticked: bool = False
     fail_fast: bool = False
@@ -161,6 +177,7 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
     timeout = pick("timeout", None) if flags.timeout is None else flag_duration("--timeout", flags.timeout)
     max_workers = flags.max_workers or plan.limits.max_workers or values.max_workers
     command = flag_command("--command", flags.command) if flags.command is not None else values.command
+    limit, window = _restarts(flags) or values.restart_intensity or built_in_intensity(max_workers)
     return RunOptions(
         max_workers=max_workers,
         group_workers=flags.max_workers,
@@ -169,6 +186,8 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
         stale_after=pick("stale_after", None),
         retry_delay=values.retry_delay,
         retry_delay_max=values.retry_delay_max,
+        restart_intensity=limit,
+        restart_window=window,
         on_conflict=flags.on_conflict or values.on_conflict,
         command=command,
         agent=_agent_name(pick("agent", flags.agent)),
@@ -201,6 +220,8 @@ def override_options(options: RunOptions, flags: Flags) -> RunOptions:
         given["command"] = flag_command("--command", flags.command)
     if flags.fail_fast:
         given["fail_fast"] = True
+    if restarts := _restarts(flags):
+        given["restart_intensity"], given["restart_window"] = restarts
     return replace(options, **given)
 
 
@@ -223,6 +244,22 @@ def flag_duration(flag: str, text: str) -> float:
         raise ConductorError(
             "usage", f"{flag}: {error}", hint="a duration is 90, 90s, 30m, 2h, 1h30m or none"
         ) from error
+
+
+def _restarts(flags: Flags) -> tuple[int | None, float] | None:
+    if flags.restart_intensity is None:
+        return None
+    try:
+        return _intensity(flags.restart_intensity)
+    except ValueError as error:
+        hint = "20/5m is 20 failed attempts within 5 minutes; none is no limit"
+        raise ConductorError("usage", f"--restart-intensity: {error}", hint=hint) from error
+
+
+def built_in_intensity(max_workers: int) -> tuple[int, float]:
+    """Return how many failed attempts may come within how many seconds where nothing else is said: many workers may
+    well fail at once before any of them succeeds."""
+    return max(20, 4 * max_workers), 300.0
 
 
 def flag_command(flag: str, text: str) -> tuple[str, ...]:

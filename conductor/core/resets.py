@@ -41,14 +41,16 @@ def take_back(state: State, event: ControlReceived) -> None:
 
     The round that is over is one with work left then: stopped by whoever reset the tasks.
     """
+    named = set(event.tasks)
     tasks = {state.tasks[id].index: state.tasks[id] for id in event.tasks if id in state.tasks}
     for task in tasks.values():
         cell(task, RESET)
         _become(task, Task(task.spec, open=0, number=task.number, story=task.story))
         tell(task, RESET)
-    for index in state.graph.order:
-        if index in tasks and (causes := _causes(state, tasks[index], ())):
-            tasks[index].status = Blocked(causes)
+    for task in (state.order[index] for index in state.graph.order):
+        if task.index in tasks or (isinstance(task.status, Blocked) and not named.isdisjoint(task.status.by)):
+            causes = _causes(state, task, ())
+            task.status = Blocked(causes) if causes else Pending()
     count_open(state)
     if tasks and state.run:
         state.run.end, state.run.reason, state.run.stopped_by = "stopped", "reset", event.who

@@ -47,7 +47,7 @@ class NotUnderstood(ValueError):
 
 
 def dump(state: State) -> JsonObject | None:
-    """Return the state as JSON data that shares containers with it; None in the middle of a pass."""
+    """Return the state as JSON data, to be written before the state changes; None in the middle of a pass."""
     if state.tally[Exited] or state.tally[Ended]:
         return None
     return {
@@ -69,7 +69,10 @@ def plan_of(data: JsonObject) -> str | None:
 
 
 def load(data: JsonObject, plan: Plan) -> State:
-    """Return the state that was dumped; takes containers of `data` over. Raises NotUnderstood."""
+    """Return the state that was dumped. Raises NotUnderstood.
+
+    What the state only ever replaces as a whole (reports, evidence) is shared with `data`.
+    """
     plan_of(data)
     try:
         order = _tasks(data["tasks"], plan)
@@ -79,8 +82,8 @@ def load(data: JsonObject, plan: Plan) -> State:
             tasks={task.id: task for task in order},
             running={order[index].id: None for index in data["running"]},
             reconciling={order[index].id: None for index in data["reconciling"]},
-            retired=data["retired"],
-            ignored=data["ignored"],
+            retired=dict(data["retired"]),
+            ignored=dict(data["ignored"]),
             graph=graph.build(plan.tasks),
             order=order,
         )
@@ -100,7 +103,8 @@ def _run(run: Run) -> dict[str, Any]:
 
 def _read_run(data: Mapping[str, Any]) -> Run:
     options = RunOptions(**{name: _frozen(value) for name, value in data["options"].items()})
-    return Run(**{**data, "options": options, "phase": Phase(data["phase"]), "edited": tuple(data["edited"])})
+    restarts, edited = list(data["restarts"]), tuple(data["edited"])
+    return Run(**{**data, "options": options, "phase": Phase(data["phase"]), "restarts": restarts, "edited": edited})
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
@@ -194,10 +198,11 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _fingerprint(*kinds: type[Any]) -> str:
+def fingerprint(*kinds: type[Any]) -> str:
+    """Return a hash of the names and types of all fields of these classes."""
     shape = [(kind.__name__, [(one.name, str(one.type)) for one in fields(kind)]) for kind in kinds]
     return hashlib.sha256(repr((FORMAT, shape)).encode()).hexdigest()[:16]
 
 
-FINGERPRINT = _fingerprint(State, Run, RunOptions, Task, AttemptEnded, *_KEPT)
+FINGERPRINT = fingerprint(State, Run, RunOptions, Task, AttemptEnded, *_KEPT)
 """Names and types of everything that is written: another build's differ."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bus.wire import TaskId
+from conductor.core.task import RunOptions
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
 from conductor.core.wording import duration, few, left_behind, person, plural
 
@@ -78,7 +79,7 @@ def _ready(task: TaskView, scene: _Scene) -> list[str]:
     if view.state != "running":
         return ["It could start, but nothing new is started now."]
     if view.gave_up:
-        return [f"It could start, but nothing new is started: {view.gave_up}."]
+        return [f"It could start, but nothing new is started: {gave_up_text(view.gave_up, view.options)}."]
     busy = sum(1 for other in view.tasks if other.worker is not None)
     return [f"It could start, but lacks a free worker: {plural(busy, 'worker')} busy."]
 
@@ -152,7 +153,15 @@ def _arrows(path: list[TaskId]) -> str:
 
 
 def _skipped(task: TaskView, scene: _Scene) -> list[str]:
-    return [f"Skipped: {task.reason}."]
+    return [f"Skipped: {gave_up_text(task.reason or '', scene.view.options)}."]
+
+
+def gave_up_text(reason: str, options: RunOptions | None) -> str:
+    """Say why a run gave up, where a code says it; any other reason is text already."""
+    if reason != "restart_intensity" or options is None or options.restart_intensity is None:
+        return reason
+    limit, window = plural(options.restart_intensity, "failed attempt"), duration(options.restart_window)
+    return f"the run gave up ({reason}): more than {limit} within {window}, and no success in between"
 
 
 def _cancelled(task: TaskView, scene: _Scene) -> list[str]:

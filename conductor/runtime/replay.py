@@ -67,7 +67,7 @@ class Replayed:
             plan = Plan(()) if sha is None else self._plan_of(sha, load_plan)
             with without_collector():
                 state = core.load(data["state"], plan)
-            time, messages = JournalTime(**data["time"]), Messages(data["messages"])
+            time, messages = JournalTime(**data["time"]), Messages(dict(data["messages"]))
         except (core.NotUnderstood, KeyError, TypeError, AttributeError):
             return False
         self.machine = Machine(state)

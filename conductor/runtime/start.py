@@ -38,6 +38,8 @@ from conductor.runtime.edits import definitions, difference, edited
 from conductor.runtime.paths import check_recordable
 from conductor.runtime.replay import Replayed
 
+_ANEW = "begin anew: `conductor reset TRACK`, or name another bus with --bus-dir"
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -83,11 +85,12 @@ def begin(request: Request, replayed: Replayed) -> Start:
 
 
 def _resume(request: Request, replayed: Replayed, run: Run) -> Start:
-    plan, project = replayed.plan, _project(request, replayed, replayed.plan)
+    plan = replayed.plan
+    project = Path(run.project) if request.to_stop else _project(request, replayed, plan)
     config = load_config(request.track, project, request.environ)
     options = override_options(run.options, request.flags)
     first = RunResumed(run.id, options, replayed.last_seq)
-    if request.to_stop:
+    if request.to_stop:  # its project may be gone, and its plan another one
         return _start(request, first, plan, project, options, config)
     edit = edited(request.track, plan, run)
     told = edit.changes if edit else run.edited
@@ -158,14 +161,14 @@ def _project(request: Request, replayed: Replayed, plan: Plan) -> Path:
             "usage",
             f"the track runs in the project {before} since its first start, and {wanted} is asked for now",
             path=str(request.track),
-            hint="leave the project as it is, or begin anew: `conductor reset TRACK`",
+            hint=f"leave the project as it is, or {_ANEW}",
         )
     if not before.is_dir():
         raise ConductorError(
             "usage",
             f"the project {before}, in which the track runs since its first start, is not there",
             path=str(before),
-            hint="bring it back, or begin anew: `conductor reset TRACK`",
+            hint=f"bring it back, or {_ANEW}",
         )
     return before
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from bus.wire import TaskId
-from conductor.core.events import ControlReceived
+from conductor.core.events import ControlReceived, WorkerDispatched
 from conductor.core.resets import affected
 from conductor.core.state import State
-from conductor.testing import Play
+from conductor.core.task import Backoff, Done
+from conductor.testing import Play, random_plan
 
 
 def reset(play: Play, *named: str) -> Play:
@@ -88,3 +94,29 @@ def test_a_reset_task_that_the_plan_does_not_have_any_more_is_passed_over(play: 
     play.fact(ControlReceived("reset", "operator:me", "x", None, (TaskId("x"),)))
     assert play.statuses == {"a": "done"}
     assert play.view.state == "done"
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_resets_between_rounds_of_any_plan_keep_every_promise(seed: int) -> None:
+    """The invariants are checked after each fact, and a replay of it all gives the same state."""
+    random = Random(seed)
+    plan = random_plan(random, random.randint(1, 10))
+    play = Play()
+    for _ in range(4):
+        play.start(plan, retries=random.choice([0, 1]), fail_fast=random.random() < 0.2)
+        while not play.machine.ended:
+            if play.running and random.random() < 0.9:
+                play.result(random.choice(play.running), random.choice(["ok", "ok", "fails", "missing"]))
+            elif waiting := [task.id for task in play.machine.state.order if isinstance(task.status, Backoff)]:
+                play.timer(random.choice(waiting))
+            elif random.random() < 0.1:
+                play.control("drain")
+        done = [task.id for task in play.machine.state.order if isinstance(task.status, Done)]
+        named = random.choice([None, *plan.tasks])
+        reset(play, *([named.id] if named else []))
+        if named is not None and named.id in done:
+            assert not isinstance(play.machine.state.tasks[named.id].status, Done)
+    launched = [event.attempt for _, event in play.journal if isinstance(event, WorkerDispatched)]
+    assert len(set(launched)) == len(launched), "an attempt was named twice"
+    assert play.replayed().digest() == play.machine.digest()

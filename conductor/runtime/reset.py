@@ -1,0 +1,98 @@
+"""Starting over, under the lock: a track as if it had never run, or single tasks with all that depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from bus.host import FileHost, open_host
+from bus.reader import open_reader
+from bus.wire import Record, TaskId
+from conductor.core.codec import encode
+from conductor.core.events import ControlReceived
+from conductor.core.resets import affected
+from conductor.errors import ConductorError
+from conductor.runtime.clock import SystemClock
+from conductor.runtime.replay import Replayed, replay
+from conductor.runtime.session import Session
+from conductor.runtime.start import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What was taken back."""
+
+    tasks: tuple[TaskId, ...]
+    """In plan order; none where there was nothing to take back, and then nothing was recorded."""
+    everything: bool
+    stopped: bool
+    """Whether the run of a conductor that had died was ended first."""
+
+
+def reset(request: Request, tasks: Sequence[str], who: str) -> Reset:
+    """Take `tasks`, and all that depends on them, back to pending; without tasks forget the whole run.
+
+    Numbers of attempts stay used, and nothing on disk is deleted. A run whose conductor died is ended first, its
+    workers with it. Raises HeldByOther while one lives, `unknown_task`, BusGone where the track never ran, BusError.
+    """
+    stopped = _end_crashed_run(request, who)
+    replayed = Replayed()
+    with closing(open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed)) as host:
+        state = replayed.machine.state
+        if replayed.run is None:
+            return Reset((), not tasks, stopped)
+        if not tasks:
+            found = tuple(state.tasks)
+            _record(host, replayed, [ControlReceived("reset", who)])
+            return Reset(found, True, stopped)
+        named = _known(replayed, tasks)
+        facts = [ControlReceived("reset", who, id, None, closure) for id in named if (closure := affected(state, [id]))]
+        _record(host, replayed, facts)
+        taken = {id for fact in facts for id in fact.tasks}
+        return Reset(tuple(id for id in state.tasks if id in taken), False, stopped)
+
+
+def _end_crashed_run(request: Request, who: str) -> bool:
+    """End the run of a conductor that died: adopt its workers, stop them, record it."""
+    with closing(open_reader(request.bus)) as reader:
+        if replay(reader).unfinished is None:
+            return False
+    with Session(replace(request, to_stop=True)) as session:
+        if session.start.goes_on:
+            session.run(_Silent(), then=[ControlReceived("stop", who)])
+        return session.start.goes_on
+
+
+def _known(replayed: Replayed, tasks: Sequence[str]) -> list[TaskId]:
+    state = replayed.machine.state
+    for task in tasks:
+        if task not in state.tasks:
+            raise ConductorError("unknown_task", f"the run has no task {task!r}", hint="`conductor status` lists them")
+    return [id for id in state.tasks if id in tasks]
+
+
+def _record(host: FileHost, replayed: Replayed, facts: Sequence[ControlReceived]) -> None:
+    clock, records = SystemClock(), list[Record]()
+    for fact in facts:
+        stamp = clock.stamp()
+        type, task, attempt, payload = encode(fact)
+        record = host.stage(type, payload, stamp, source=fact.who, task=task, attempt=attempt)
+        replayed.machine.replay(fact, replayed.committed(record), wall=stamp.wall)
+        records.append(record)
+    host.commit()
+    host.project(records)
+
+
+class _Silent:
+    """An observer that shows nothing."""
+
+    def recorded(self, records: list[Record]) -> None:
+        """Nothing to show."""
+
+    def tick(self) -> float | None:
+        """Nothing to show."""
+        return None
+
+    def trouble(self, text: str) -> None:
+        """Whoever ends the run is told by its end."""

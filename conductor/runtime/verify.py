@@ -1,0 +1,61 @@
+"""Whether the snapshots, and a start from one, say what a replay of the whole journal says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bus.contract import Reader, Snapshot
+from conductor.runtime.replay import Replayed, replay
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What came of one comparison."""
+
+    seq: int
+    """The record behind which the compared states belong."""
+    ok: bool
+    text: str
+    """What was compared and how it came out, as a sentence."""
+
+
+def verify(reader: Reader) -> Iterator[Finding]:
+    """Replay the whole journal, compare each snapshot at its place, and compare the state at the end with what a start
+    from the newest snapshot makes of it. Raises BusError where the journal itself is damaged."""
+    kept = {one.seq: one for one in reader.snapshots()}
+    whole = Replayed()
+    for record in reader.records():
+        whole.take(record, reader.load_plan)
+        snapshot = kept.pop(record.seq, None)
+        if snapshot is not None:
+            yield _compare(snapshot, whole, reader)
+    for seq in kept:
+        yield Finding(seq, False, f"the snapshot after record {seq} belongs to no record of the journal")
+    yield _end(whole, reader)
+
+
+def _compare(snapshot: Snapshot, whole: Replayed, reader: Reader) -> Finding:
+    restored = Replayed()
+    name = f"the snapshot after record {snapshot.seq}"
+    if not restored.restore(snapshot, reader.load_plan):
+        return Finding(snapshot.seq, True, f"{name} was written by another version and is not used")
+    if restored.digest() == whole.digest():
+        return Finding(snapshot.seq, True, f"{name} is what the journal says")
+    return Finding(snapshot.seq, False, f"{name} is not what the journal says up to there")
+
+
+def _end(whole: Replayed, reader: Reader) -> Finding:
+    """Compare at the same place: records that came meanwhile are taken in by the whole replay too."""
+    started = replay(reader)
+    for record in reader.records(whole.last_seq):
+        if record.seq > started.last_seq:
+            break
+        whole.take(record, reader.load_plan)
+    same = started.digest() == whole.digest()
+    text = (
+        f"a start from the newest snapshot and a replay of all {whole.last_seq} records give the same state"
+        if same
+        else f"a start from the newest snapshot gives another state than a replay of all {whole.last_seq} records"
+    )
+    return Finding(whole.last_seq, same, text)

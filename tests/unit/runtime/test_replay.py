@@ -1,0 +1,146 @@
+"""Following the journal from a snapshot, and comparing what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.contract import Snapshot
+from bus.errors import BusCorrupt
+from bus.host import open_host
+from bus.memory import MemoryBus
+from bus.reader import open_reader
+from bus.wire import AttemptId, Stamp
+from conductor.runtime.messages import Messages
+from conductor.runtime.replay import Replayed, replay
+from conductor.runtime.verify import verify
+from conductor.testing import Play
+
+ONE, TWO = AttemptId("a~1-00000000"), AttemptId("b~1-00000000")
+
+
+def played() -> Play:
+    play = Play().start("a", "b < a", "c", retries=1)
+    play.result("c", "fails").result("a").timer("c").result("c").result("b")
+    return play
+
+
+def test_requirement_6_every_snapshot_and_its_tail_give_what_the_whole_journal_gives(write: Any) -> None:
+    play = played()
+    whole = MemoryBus()
+    write(whole.host(), play)
+    expected = replay(whole.reader(), whole=True).digest()
+    for place in range(1, len(play.journal) + 1):
+        bus = MemoryBus()
+        write(bus.host(), play, checkpoints=[place])
+        assert replay(bus.reader()).digest() == expected, place
+        assert all(finding.ok for finding in verify(bus.reader()))
+
+
+def test_a_look_takes_in_only_what_is_behind_the_snapshot(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus, play = MemoryBus(), played()
+    write(bus.host(), play, checkpoints=[15])
+    taken: list[int] = []
+    take = Replayed.take
+    monkeypatch.setattr(
+        Replayed, "take", lambda self, record, load: (taken.append(record.seq), take(self, record, load))
+    )
+    found = replay(bus.reader())
+    assert taken == [16, 17, 18, 19]
+    assert (found.last_seq, found.epoch) == (len(play.journal), 1)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: {},
+        lambda state: {**state, "state": {**state["state"], "fingerprint": "another build"}},
+        lambda state: {**state, "state": {**state["state"], "tasks": {}}},
+        lambda state: {**state, "time": {"hands": 2}},
+        lambda state: {**state, "messages": None},
+    ],
+    ids=["empty", "other build", "no tasks", "other clock", "no messages"],
+)
+def test_a_snapshot_that_is_not_understood_changes_nothing_and_an_older_one_follows(write: Any, spoil: Any) -> None:
+    bus, play = MemoryBus(), played()
+    write(bus.host(), play, checkpoints=[6, 15])
+    older, newer = bus.snapshots
+    fresh = Replayed()
+    broken = replace(newer, state=spoil(newer.state))
+    assert not fresh.restore(broken, bus.reader().load_plan)
+    assert fresh.digest() == Replayed().digest()
+    bus.snapshots = [older, broken]
+    assert replay(bus.reader()).snapshot_seq == older.seq
+    assert replay(bus.reader()).digest() == replay(bus.reader(), whole=True).digest()
+
+
+def test_a_snapshot_that_says_something_else_than_the_journal_is_found_out(write: Any) -> None:
+    bus, play = MemoryBus(), played()
+    write(bus.host(), play, checkpoints=[6, 15])
+    newest = bus.snapshots[-1]
+    assert newest.state["state"]["retired"] == {}
+    newest.state["state"]["retired"]["ghost"] = 3
+    by_seq = {(finding.seq, finding.ok) for finding in verify(bus.reader())}
+    assert by_seq == {(6, True), (15, False), (19, False)}
+
+
+def test_a_snapshot_behind_the_end_of_the_journal_and_one_of_another_build_are_told_of(write: Any) -> None:
+    bus, play = MemoryBus(), played()
+    write(bus.host(), play, checkpoints=[6])
+    (kept,) = bus.snapshots
+    bus.snapshots = [Snapshot(5, 1, {"state": {}}), replace(kept, seq=99)]
+    texts = [finding.text for finding in verify(bus.reader())]
+    assert texts[0] == "the snapshot after record 5 was written by another version and is not used"
+    assert texts[1] == "the snapshot after record 99 belongs to no record of the journal"
+
+
+def test_a_record_that_cannot_follow_those_before_it_is_damage(write: Any) -> None:
+    bus = MemoryBus()
+    host = bus.host()
+    write(host, played())
+    host.stage("TASK_COMPLETE", {"task_id": "a"}, Stamp(0.0, 0.0, "boot"))
+    host.commit()
+    with pytest.raises(BusCorrupt, match="cannot follow those before it") as caught:
+        replay(bus.reader())
+    assert "doctor" in str(caught.value.hint)
+
+
+def test_a_track_is_the_same_on_disk(write: Any, tmp_path: Path) -> None:
+    play = played()
+    host = open_host(tmp_path / "bus")
+    write(host, play, checkpoints=[3, 9])
+    host.close()
+    follower = Replayed()
+    again = open_host(tmp_path / "bus", follower=follower)
+    again.close()
+    reader = open_reader(tmp_path / "bus")
+    assert follower.digest() == replay(reader).digest() == replay(reader, whole=True).digest()
+    assert [finding.ok for finding in verify(reader)] == [True, True, True]
+
+
+def test_messages_of_attempts_that_are_over_are_forgotten_once_told() -> None:
+    known = Messages({ONE: ["x"]})
+    known.add(TWO, "y")
+    known.add(ONE, "z")
+    assert ("x" in known, "y" in known, "n" in known, len(known)) == (True, True, False, 3)
+    known.keep_only([TWO])
+    assert ("x" in known, "y" in known, len(known)) == (False, True, 1)
+    assert known.dump() == {TWO: ["y"]}
+
+
+def test_ids_of_messages_are_taken_from_the_journal_and_kept_in_snapshots() -> None:
+    bus = MemoryBus()
+    host = bus.host()
+    host.stage("NOTE", {}, Stamp(0.0, 0.0, "boot"), source=f"worker:{ONE}", attempt=ONE, id="ab" * 16)
+    host.stage("NOTE", {}, Stamp(0.0, 0.0, "boot"))
+    host.commit()
+    found = replay(bus.reader())
+    assert found.messages.dump() == {ONE: ["ab" * 16]}
+    host.checkpoint(found.dump() or {})
+    again = Replayed()
+    bus.reader().follow(again)
+    assert again.snapshot_seq == 2
+    assert "ab" * 16 in again.messages
