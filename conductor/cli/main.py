@@ -37,6 +37,7 @@ VERBS: dict[str, Verb] = {
     "logs": Verb("conductor.cli.logs:logs", "Look", "Show what a task's command printed."),
     "events": Verb("conductor.cli.events:events", "Look", "Show the journal of a track, line by line."),
     "stop": Verb("conductor.cli.stop:stop", "Steer", "End a run: stop its workers, or let them finish."),
+    "reset": Verb("conductor.cli.reset:reset", "Steer", "Set tasks, or all of a track, back to pending."),
     "doctor": Verb(
         "conductor.cli.doctor:doctor", "Care", "Check this machine, a file system, a bus; mend a damaged one."
     ),

@@ -42,6 +42,11 @@ positive = click.IntRange(min=1)
     "--retries", type=click.IntRange(min=0), metavar="N", help="Further attempts after a failure (default 2)."
 )
 @click.option("--timeout", metavar="D", help="Time limit of an attempt: 90, 30m, 2h, none (default 30m).")
+@click.option(
+    "--restart-intensity",
+    metavar="N/D",
+    help="Give up after N failures within D with no success in between: 20/5m, none (default 20/5m).",
+)
 @click.option("--only", multiple=True, metavar="TASK", help="Run these tasks only: --only 1.1 1.2.")
 @click.option("--skip-ticked", is_flag=True, help="Take tasks with a ticked box as done.")
 @click.option("--fail-fast", is_flag=True, help="Start nothing more once a task has failed.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 
@@ -49,8 +48,7 @@ def nothing_to_do(view: RunView, tasks: Sequence[TaskId], track: Track, *, colou
     head = paint(f"{STATUS_GLYPH['done']} Nothing to do: {what} done{since}.", "green", colour=colour)
     if brief:
         return head
-    # All that is known of the track's runs is in its bus.
-    again = f"Again:    rm -r {one_line(shlex.quote(str(track.bus)))} && {track.command('run')}"
+    again = f"Again:    {track.command('reset')} && {track.command('run')}"
     return "\n".join([head, "", *_look_back(view, track), again])
 
 

@@ -9,18 +9,30 @@ from bus._fs import Refused
 from bus.errors import BusError
 from bus.projection import MAX_EVENT, View
 from bus.reader import FileReader
-from conductor.cli.examine.finding import Finding, fine, note
+from conductor.cli.examine.finding import Finding, fine, note, problem
 from conductor.cli.examine.root import as_problem
 from conductor.cli.track import Track
 from conductor.core.wording import plural
+from conductor.runtime.verify import verify
 
 
 def deep(track: Track, reader: FileReader) -> Iterator[Finding]:
     """Read the whole journal, and compare."""
     try:
+        yield from _states(track, reader)
         yield _events(track, reader)
     except BusError as error:
         yield as_problem(error)
+
+
+def _states(track: Track, reader: FileReader) -> Iterator[Finding]:
+    """Compare the state behind each snapshot, and that of a start now, with a replay of the whole journal."""
+    for found in verify(reader):
+        if found.ok:
+            yield fine("verify_state", found.text)
+        else:
+            hint = f"remove {track.bus / layout.SNAPSHOTS}/ while nothing runs: a start then reads the whole journal"
+            yield problem("verify_state", found.text, hint)
 
 
 def _events(track: Track, reader: FileReader) -> Finding:

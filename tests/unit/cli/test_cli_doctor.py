@@ -21,6 +21,7 @@ from conductor.cli.examine.finding import Finding
 from conductor.cli.examine.machine import packages
 from conductor.cli.examine.mount import findings
 from conductor.cli.main import run_command_line
+from conductor.runtime.replay import replay
 from conductor_bus_start import HOME
 from tests.unit.cli.conftest import Story
 
@@ -301,6 +302,27 @@ def test_events_that_differ_from_the_journal_are_named(story: Story, capsys: pyt
         "TASK_COMPLETE_b.event: changed",
         "TASK_FAILED_b.event: made by somebody else",
     ]
+
+
+def test_requirement_6_a_snapshot_that_says_something_else_is_a_problem(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its checksum is right, its place too: only a replay of the whole journal can tell."""
+    story.start(PLAN)
+    story.end("a")
+    replayed = replay(story.host)
+    state = replayed.dump()
+    assert state is not None
+    story.host.checkpoint(state)
+    assert doctor(capsys, story.track, "--verify")["verify_state"]["level"] == "ok"
+    story.end("b")
+    false = replay(story.host, whole=True).dump()
+    assert false is not None
+    false["state"] = state["state"]
+    story.host.checkpoint(false)
+    found = doctor(capsys, story.track, "--verify", code=5)["verify_state"]
+    assert found["level"] == "problem"
+    assert "snapshots/ while nothing runs" in found["hint"]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")

@@ -175,7 +175,7 @@ def test_nothing_to_do_says_since_when_and_how_to_run_everything_again(story: St
     place = resolve(str(track))
     for quiet, text in (
         (True, f"{head}\n"),
-        (False, f"{head}\n{look_on(story)}Again:    rm -r {track}/.message-bus && conductor run {track}\n"),
+        (False, f"{head}\n{look_on(story)}Again:    conductor reset {track} && conductor run {track}\n"),
     ):
         stream = io.StringIO()
         PlainScreen(stream, place, story.host, quiet=quiet).idle(story.view(), tasks)

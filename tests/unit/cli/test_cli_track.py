@@ -140,7 +140,7 @@ def test_a_second_run_says_only_what_still_matters(tmp_path: Path, capsys: pytes
     assert "✓ Nothing to do: task -x is done since " in text
     assert "depend_on" not in text
     assert " in 0" not in text
-    assert f"rm -r {track}/.message-bus && conductor run {track}" in text
+    assert f"conductor reset {track} && conductor run {track}" in text
 
 
 def test_the_agent_is_no_choice_of_this_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
