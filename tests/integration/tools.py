@@ -230,13 +230,14 @@ class Project:
         return {task["id"]: task["status"] for task in self.status()["tasks"]}
 
     def records(self, *types: str) -> list[dict[str, Any]]:
-        """The lines of the journal, as far as they are whole."""
-        path = self.bus / "queue.jsonl"
-        if not path.exists():
-            return []
-        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
-        found = [json.loads(line) for line in whole.splitlines()]
-        return [record for record in found if not types or record["type"] in types]
+        """The lines of the journal, sealed parts included, as far as they are whole."""
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        for path in (*sorted(self.bus.glob("segments/*.jsonl")), self.bus / "queue.jsonl"):
+            if path.exists():
+                whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+                lines = map(json.loads, whole.splitlines())
+                found |= {(line["epoch"], line["seq"]): line for line in lines}
+        return [record for record in found.values() if not types or record["type"] in types]
 
     def recorded(self, type: str, task: str | None = None) -> list[dict[str, Any]]:
         """The journal's records of one type, of one task where it is named."""
