@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bus.wire import Ladder, TaskId
 from conductor.core.task import Plan, RunOptions
@@ -33,6 +33,11 @@ def _duration(value: object) -> float:
     return parse_duration(str(value))
 
 
+def _checked_intensity(value: str) -> str:
+    _intensity(value)
+    return value
+
+
 def _command(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return split_command(value)
@@ -41,10 +46,8 @@ def _command(value: object) -> tuple[str, ...]:
     raise ValueError("a command is text, or a list of texts")
 
 
-def _intensity(value: object) -> tuple[int | None, float]:
+def _intensity(value: str) -> tuple[int | None, float]:
     """Read `20/5m`: so many failed attempts within so long; `none` is no limit."""
-    if not isinstance(value, str):
-        raise ValueError('a restart intensity is text such as "20/5m", or "none"')
     if value.strip() == "none":
         return None, 0.0
     number, slash, window = value.partition("/")
@@ -54,7 +57,6 @@ def _intensity(value: object) -> tuple[int | None, float]:
     return (int(number), seconds) if seconds else (None, 0.0)
 
 
-Intensity = Annotated[tuple[int | None, float] | None, BeforeValidator(_intensity)]
 Duration = Annotated[float, BeforeValidator(_duration)]
 Command = Annotated[tuple[str, ...] | None, BeforeValidator(_command)]
 
@@ -71,7 +73,7 @@ class ConfigFile(BaseModel):
     heartbeat: Annotated[Duration, Field(gt=0)] = 30.0
     retry_delay: Duration = 1.0
     retry_delay_max: Duration = 60.0
-    restart_intensity: Intensity = None
+    restart_intensity: Annotated[str, AfterValidator(_checked_intensity)] = "20/5m"
     command: Command = None
     agent: str | None = None
     on_conflict: Annotated[str, Field(pattern="^(serialize|allow)$")] = "serialize"
@@ -177,7 +179,9 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
     timeout = pick("timeout", None) if flags.timeout is None else flag_duration("--timeout", flags.timeout)
     max_workers = flags.max_workers or plan.limits.max_workers or values.max_workers
     command = flag_command("--command", flags.command) if flags.command is not None else values.command
-    limit, window = _restarts(flags) or values.restart_intensity or built_in_intensity(max_workers)
+    limit, window = _restarts(flags) or _intensity(values.restart_intensity)
+    if flags.restart_intensity is None and limit is not None and "restart_intensity" not in config.given:
+        limit = max(limit, 4 * max_workers)  # so many may well fail at once before any of them succeeds
     return RunOptions(
         max_workers=max_workers,
         group_workers=flags.max_workers,
@@ -254,12 +258,6 @@ def _restarts(flags: Flags) -> tuple[int | None, float] | None:
     except ValueError as error:
         hint = "20/5m is 20 failed attempts within 5 minutes; none is no limit"
         raise ConductorError("usage", f"--restart-intensity: {error}", hint=hint) from error
-
-
-def built_in_intensity(max_workers: int) -> tuple[int, float]:
-    """Return how many failed attempts may come within how many seconds where nothing else is said: many workers may
-    well fail at once before any of them succeeds."""
-    return max(20, 4 * max_workers), 300.0
 
 
 def flag_command(flag: str, text: str) -> tuple[str, ...]:

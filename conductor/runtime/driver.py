@@ -120,13 +120,11 @@ class Driver:
         self._show(at_once=True)
 
     def _checkpoint(self) -> None:
-        """Keep a snapshot where one is due, and at the end of a round. The inbox was read since the start, so files of
-        what is recorded are gone."""
+        """Keep a snapshot where one is due, and at the end of a round."""
         replayed, host = self._replayed, self._ports.host
         ended = self._machine.ended and replayed.last_seq - replayed.snapshot_seq >= SNAPSHOT_AT_END
         if not ended and not host.checkpoint_due():
             return
-        replayed.messages.keep_only(self._machine.state.open_attempts())
         state = replayed.dump()
         if state is not None:
             host.checkpoint(state)
@@ -174,8 +172,6 @@ class Driver:
             )
             records.append(record)
             now = self._replayed.committed(record)
-            if entry.attempt is not None and entry.id is not None:
-                self._replayed.messages.add(entry.attempt, entry.id)
             if entry.fact is None:
                 continue
             if not entry.decides:

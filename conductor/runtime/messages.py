@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from bus.wire import AttemptId
 
+KEPT = 1024
+"""Attempts that are over whose messages are still known.
+
+Only the files of what was recorded last can be there still, because a conductor died before it removed them. One of an
+attempt longer gone is refused whatever its id.
+"""
+
 
 class Messages:
-    """Ids of recorded messages, by attempt.
+    """Ids of recorded messages: of open attempts, and of those that ended last. They do not grow with history."""
 
-    Only those of open attempts, and those recorded since the last snapshot, are kept: a message of any other attempt is
-    refused whatever its id, and the file of one that was recorded before a snapshot is gone. So what is kept does not
-    grow with history.
-    """
-
-    def __init__(self, known: Mapping[AttemptId, Iterable[str]] | None = None) -> None:
+    def __init__(
+        self, known: Mapping[AttemptId, Iterable[str]] | None = None, *, open: Container[AttemptId] = ()
+    ) -> None:
         self._of = {attempt: set(ids) for attempt, ids in (known or {}).items()}
         self._ids = {id for ids in self._of.values() for id in ids}
+        self._over = deque(attempt for attempt in self._of if attempt not in open)
 
     def __contains__(self, id: object) -> bool:
         return id in self._ids
@@ -26,16 +32,19 @@ class Messages:
         return len(self._ids)
 
     def add(self, attempt: AttemptId, id: str) -> None:
-        """A message of the attempt is recorded."""
+        """A message of an open attempt is recorded."""
         self._of.setdefault(attempt, set()).add(id)
         self._ids.add(id)
 
-    def keep_only(self, attempts: Iterable[AttemptId]) -> None:
-        """Forget what is recorded of all other attempts: the files of it are removed."""
-        kept = set(attempts)
-        for attempt in self._of.keys() - kept:
-            self._ids -= self._of.pop(attempt)
+    def closed(self, attempt: AttemptId) -> None:
+        """The end of an attempt is recorded."""
+        if attempt in self._of:
+            self._over.append(attempt)
+        while len(self._over) > KEPT:
+            self._ids -= self._of.pop(self._over.popleft())
 
     def dump(self) -> dict[AttemptId, Sequence[str]]:
-        """Return what is known, as JSON data."""
-        return {attempt: sorted(ids) for attempt, ids in self._of.items()}
+        """Return what is known, as JSON data; those that are over in the order in which they ended."""
+        over = set(self._over)
+        order = (*self._over, *(attempt for attempt in self._of if attempt not in over))
+        return {attempt: sorted(self._of[attempt]) for attempt in order}

@@ -11,6 +11,7 @@ from bus.errors import BusCorrupt
 from bus.wire import AttemptId, JsonObject, Record, WireError, dumps
 from conductor.core import snapshot as core
 from conductor.core.codec import decode
+from conductor.core.events import AttemptEnded
 from conductor.core.journal_time import JournalTime
 from conductor.core.machine import Machine
 from conductor.core.state import Run
@@ -67,7 +68,7 @@ class Replayed:
             plan = Plan(()) if sha is None else self._plan_of(sha, load_plan)
             with without_collector():
                 state = core.load(data["state"], plan)
-            time, messages = JournalTime(**data["time"]), Messages(dict(data["messages"]))
+            time, messages = JournalTime(**data["time"]), Messages(dict(data["messages"]), open=state.open_attempts())
         except (core.NotUnderstood, KeyError, TypeError, AttributeError):
             return False
         self.machine = Machine(state)
@@ -80,8 +81,6 @@ class Replayed:
         """Take in the next record. Raises BusCorrupt where it cannot follow those before, BusError and PlanError where
         its plan is missing or damaged."""
         now = self.committed(record)
-        if record.source.startswith(_WORKER):
-            self.messages.add(AttemptId(record.source.removeprefix(_WORKER)), record.id)
         try:
             event = decode(record, lambda sha: self._plan_of(sha, load_plan))
             if event is not None:
@@ -95,6 +94,10 @@ class Replayed:
     def committed(self, record: Record) -> float:
         """A record stands in the journal; return its journal time."""
         self.last_seq, self.epoch = record.seq, record.epoch
+        if record.source.startswith(_WORKER):
+            self.messages.add(AttemptId(record.source.removeprefix(_WORKER)), record.id)
+        elif record.type == AttemptEnded.TYPE and record.attempt is not None:
+            self.messages.closed(record.attempt)
         return self.time.at(record.t)
 
     def dump(self) -> JsonObject | None:

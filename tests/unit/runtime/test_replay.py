@@ -14,6 +14,7 @@ from bus.host import open_host
 from bus.memory import MemoryBus
 from bus.reader import open_reader
 from bus.wire import AttemptId, Stamp
+from conductor.runtime import messages
 from conductor.runtime.messages import Messages
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.verify import verify
@@ -121,14 +122,15 @@ def test_a_track_is_the_same_on_disk(write: Any, tmp_path: Path) -> None:
     assert [finding.ok for finding in verify(reader)] == [True, True, True]
 
 
-def test_messages_of_attempts_that_are_over_are_forgotten_once_told() -> None:
-    known = Messages({ONE: ["x"]})
-    known.add(TWO, "y")
-    known.add(ONE, "z")
+def test_messages_of_attempts_that_are_long_over_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "KEPT", 1)
+    known = Messages({ONE: ["x"], TWO: ["y"]}, open=[TWO])
+    known.add(TWO, "z")
+    known.closed(AttemptId("c~1-00000000"))  # it said nothing
     assert ("x" in known, "y" in known, "n" in known, len(known)) == (True, True, False, 3)
-    known.keep_only([TWO])
-    assert ("x" in known, "y" in known, len(known)) == (False, True, 1)
-    assert known.dump() == {TWO: ["y"]}
+    known.closed(TWO)
+    assert ("x" in known, "y" in known, "z" in known, len(known)) == (False, True, True, 2)
+    assert known.dump() == {TWO: ["y", "z"]}
 
 
 def test_ids_of_messages_are_taken_from_the_journal_and_kept_in_snapshots() -> None:
