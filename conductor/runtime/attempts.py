@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from bus.contract import Host
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
-from conductor.runtime.launch.base import NO_TRACE, Elsewhere, Launcher, Life, Trace
+from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, Elsewhere, Launcher, Life, Trace
 
 LINGER = 5.0
 """Seconds that a worker may live on after it has written its result."""
@@ -90,8 +90,9 @@ class Attempts:
     def postpone(self, seconds: float) -> None:
         """Nobody could write until now: give workers so much more time before they are ended from here."""
         for one in self._open.values():
-            one.force_at = None if one.force_at is None else one.force_at + seconds
-            one.kill_at = None if one.kill_at is None else one.kill_at + seconds
+            one.force_at = _later(one.force_at, seconds)
+            one.kill_at = _later(one.kill_at, seconds)
+            one.claim_by = _later(one.claim_by, seconds)
 
     def next_deadline(self, now: float) -> float | None:
         """Return when the next tree is to be ended from here, in monotonic time; None where none is."""
@@ -140,7 +141,7 @@ class Attempts:
     def _lost(self, attempt: AttemptId, one: _Open, proc: ProcRecord | None) -> Fact:
         elsewhere = self._launcher.elsewhere(proc) if proc else None
         detail = _GONE[elsewhere]
-        if one.stopping is not None and elsewhere is None:
+        if self._is_due(one.force_at) and elsewhere is None:
             detail = f"ended by the conductor ({one.stopping}): the worker did not do it in time"
         elif proc is None and self._is_due(one.claim_by):
             detail = f"ended by the conductor: the worker did not begin within {CLAIM_GRACE:g} s"
@@ -174,7 +175,7 @@ class Attempts:
         if one.kill_at is None:
             one.kill_at = self._clock + LINGER
         elif self._is_due(one.kill_at) and not self._waits(self._host.read_proc(attempt)):
-            self._prove_empty(attempt, stopped=False)
+            self._launcher.kill_tree(attempt, ITS_WORKER)
         return False
 
     def _prove_empty(self, attempt: AttemptId, *, stopped: bool) -> bool:
@@ -235,3 +236,7 @@ class Attempts:
         if exit is None or not self.is_over(attempt, exit):
             return None
         return ResultReceived(task, attempt, exit)
+
+
+def _later(at: float | None, seconds: float) -> float | None:
+    return None if at is None else at + seconds

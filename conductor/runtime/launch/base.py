@@ -33,9 +33,12 @@ class Trace:
     keeps: bool = False
     """Whether what outlives the command may stay: then, where the command itself has ended, what made a session of its
     own is left alone."""
+    only_worker: bool = False
+    """Whether nobody but the worker is meant: it has written its result, with which all else is settled."""
 
 
 NO_TRACE = Trace()
+ITS_WORKER = Trace(only_worker=True)
 
 
 class LaunchError(Exception):

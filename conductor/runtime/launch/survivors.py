@@ -78,7 +78,7 @@ def find(bus: OwnBus, attempt: AttemptId, trace: Trace) -> Iterator[ProcessInfo]
         if info.dead or info.pid == os.getpid():
             continue
         in_session = session and info.session == session and info.start_ticks >= since
-        if in_session or carries_nonce(info.pid, nonce):
+        if not trace.only_worker and (in_session or carries_nonce(info.pid, nonce)):
             kept = info.name in trace.spared or (keeps and info.session != led)
             if not kept and not bus.is_anothers(info.pid, attempt):
                 yield info

@@ -15,7 +15,7 @@ import pytest
 
 from bus.process import Realm
 from bus.wire import AttemptId, dumps, to_json
-from conductor.runtime.launch.base import NO_TRACE, LaunchError, Trace
+from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, LaunchError, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.warm import Answer
 from tests.integration.tools import alive, wait_for
@@ -223,3 +223,24 @@ def test_a_warm_process_that_hangs_does_not_hold_up_the_end(bench: Bench, monkey
     bench.launcher.close()
     assert not alive(pid)
     bench.launcher = LocalLauncher(str(bench.bus))
+
+
+def test_a_worker_that_lingers_is_ended_alone(bench: Bench) -> None:
+    """It has written its result: what its command left on purpose lives on, also where the worker is known by its lock
+    alone."""
+    leave = "setsid sleep 75 >/dev/null 2>&1 & echo $! >daemon; echo >up"
+    spec = bench.shell(f"{leave}; while [ ! -e go ]; do sleep 0.02; done", leftovers="keep")
+    command = bench.wait_command(spec)
+    bench.wait_file("up")
+    daemon = bench.pid("daemon")
+    other = LocalLauncher(str(bench.bus))
+    try:
+        wait_for(lambda: other.kill_tree(spec.attempt, ITS_WORKER), "the worker's end")
+        assert not alive(command["session"])
+        assert alive(command["pid"])
+        assert alive(daemon)
+        wait_for(lambda: bench.life(spec.attempt) == "ended", "the launcher to notice")
+        wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
+        assert not alive(daemon)
+    finally:
+        other.close()

@@ -12,7 +12,7 @@ from bus.memory import MemoryBus
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, ResultReceived, WorkerGone
 from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, Attempts
-from conductor.runtime.launch.base import Elsewhere, Trace
+from conductor.runtime.launch.base import ITS_WORKER, Elsewhere, Trace
 from conductor.testing import FakeLauncher
 
 TASK, ATTEMPT = TaskId("a"), AttemptId("a~1-0a1b2c3d")
@@ -129,7 +129,7 @@ def test_requirement_32_a_worker_that_lingers_is_ended_unless_it_waits_for_the_d
     assert not scene.attempts.is_over(ATTEMPT, EXIT)
     scene.pass_by(LINGER)
     assert not scene.attempts.is_over(ATTEMPT, EXIT)
-    assert scene.launcher.killed == ([] if waits else [ATTEMPT])
+    assert scene.launcher.traces == ([] if waits else [ITS_WORKER]), "what it left on purpose is settled"
 
 
 def test_what_cannot_be_read_now_is_not_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
