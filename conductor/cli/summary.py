@@ -28,7 +28,7 @@ def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool,
     `brief` says no more than that it went well, where it did.
     """
     failed = [task for task in view.tasks if task.status == "failed"]
-    blocks = [_headline(view, colour=colour)]
+    blocks = [_headline(view, colour=colour), *_gave_up(view)]
     blocks += [_failure(task, track, reader, colour=colour) for task in failed[:MOST]]
     if len(failed) > MOST:
         blocks.append(f"… and {len(failed) - MOST} more failed")
@@ -36,7 +36,8 @@ def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool,
     blocks += [] if brief else _left_behind(view)
     if not any(view.counts.get(word) for word in UNDONE):
         return "\n".join(blocks if brief else [*blocks, "", *_look_back(view, track)])
-    return "\n".join([*blocks, "", *_next(failed, track)])
+    culprits = failed or [task for task in view.tasks if task.status == "skipped" and task.last_error]
+    return "\n".join([*blocks, "", *_next(culprits, track)])
 
 
 def nothing_to_do(view: RunView, tasks: Sequence[TaskId], track: Track, *, colour: bool, brief: bool = False) -> str:
@@ -62,6 +63,15 @@ def _headline(view: RunView, *, colour: bool) -> str:
         return paint(f"{STATUS_GLYPH['done']} {what}{took}.", "green", colour=colour)
     reason = f" ({one_line(view.reason)})" if view.reason and view.reason != view.state else ""
     return f"{paint(view.state, 'bold', colour=colour)}{reason}{took}: {counts_line(counts, colour=colour)}."
+
+
+def _gave_up(view: RunView) -> list[str]:
+    """Say in plain words why a run ended that could have gone on."""
+    if view.reason != "restart_intensity":
+        return []
+    errors = dict.fromkeys(error_text(task.last_error) for task in view.tasks if task.last_error)
+    lines = ["Attempts failed one after the other and none succeeded: something may be wrong with all of them."]
+    return [*lines, *(f"    {shortened(error, 160)}" for error in list(errors)[:3])]
 
 
 def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: bool) -> str:
