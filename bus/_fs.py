@@ -90,6 +90,10 @@ class FileSystem:
         """`fstatat`, not following a link."""
         return os.stat(name, dir_fd=at, follow_symlinks=False)
 
+    def space(self, fd: int) -> os.statvfs_result:
+        """`fstatvfs`."""
+        return os.statvfs(fd)
+
     def sync(self, fd: int) -> None:
         """`fsync`."""
         os.fsync(fd)

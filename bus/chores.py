@@ -14,7 +14,9 @@ class Chores:
     the same end by itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Callable[[OSError], None]) -> None:
+        """`lost` hears of each error that put something off."""
+        self._lost = lost
         self._due: dict[Hashable, Callable[[], object]] = {}
 
     def do(self, key: Hashable, action: Callable[[], object]) -> None:
@@ -25,6 +27,7 @@ class Chores:
         except OSError as error:
             if not passes(error):
                 raise
+            self._lost(error)
             self._due[key] = action
 
     def again(self) -> None:

@@ -66,6 +66,8 @@ class Scan:
     """Whether messages lie there that this look did not come to: nothing may be concluded from what is missing."""
     trouble: str | None = None
     """Why a folder could not be looked at now; the next look tries again."""
+    blocked: str | None = None
+    """Why the bus cannot be written now, though perhaps nothing had to be: nothing should be started meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

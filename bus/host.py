@@ -27,7 +27,7 @@ from bus.segments import Files
 from bus.snapshots import Keeper
 from bus.times import utc
 from bus.upkeep import Upkeep
-from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId, dumps
+from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId
 
 _SWEEP_EVERY = 64
 """Attempts closed between two looks into `tmp/`."""
@@ -109,7 +109,7 @@ class FileHost(FileReader):
 
     def _write_holder(self, info: Mapping[str, Any]) -> None:
         known = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": utc(), "epoch": self.epoch}
-        self._upkeep.replace(layout.HOLDER, dumps({**info, **known}).encode() + b"\n")
+        self._upkeep.write_holder({**info, **known})
 
     # --- journal ----------------------------------------------------------------------------------------------------
 
@@ -150,6 +150,7 @@ class FileHost(FileReader):
         try:
             self._write_batch()
         except OSError as error:
+            self._upkeep.room.lost(error)
             if not self._reserve.release(error, self._now):
                 raise self._unwritten(error) from error
             self.notes.append(f"{why(error)}: the reserve of the bus was given up")
@@ -230,7 +231,8 @@ class FileHost(FileReader):
         self._upkeep.again()
         found = self._inbox.scan()
         self._upkeep.look_for_claims(running or {}, self._projection.expects)
-        return replace(found, quarantined=self._quarantine.take_found())
+        blocked = self._upkeep.look_at_disk()
+        return replace(found, quarantined=self._quarantine.take_found(), blocked=blocked)
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
         """Remove files whose record is committed, now or later."""
@@ -283,6 +285,7 @@ class FileHost(FileReader):
             if error.errno in _TAKEN and self.has_attempt(attempt):
                 raise AttemptExists(f"the attempt {attempt} was made before", path=self.folders.path) from error
             if passes(error):
+                self._upkeep.room.lost(error)
                 raise NoSpace(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
             raise
         return live

@@ -45,7 +45,8 @@ class Quarantine:
         attempt: AttemptId | None = None,
         foreign: bool = False,
     ) -> None:
-        """Move a thing here, whatever it is. The reason is written first, so that nothing lies here unexplained.
+        """Move a thing here, whatever it is. The reason is written first, so that nothing lies here unexplained, unless
+        the power was cut: what somebody else made is not worth a sync.
 
         Nothing to do where its owner took it back meanwhile. Raises OSError where it cannot be moved: it lies where it
         was then, and nothing is told of it.
@@ -63,8 +64,11 @@ class Quarantine:
 
     def keep(self, name: str, data: bytes, reason: str, *, sync: bool, foreign: bool = False) -> Quarantined:
         """Keep bytes that were found in a file of ours, written by a foreign hand or not; with `sync` for good."""
-        kept = self._explain(name.encode(), reason)
-        self._fs.create(kept, data, at=self._folders.fd(layout.QUARANTINE), sync=sync)
+        kept = self._explain(name.encode(), reason, sync=sync)
+        at = self._folders.fd(layout.QUARANTINE)
+        self._fs.create(kept, data, at=at, sync=sync)
+        if sync:
+            self._fs.sync(at)
         found = Quarantined(kept, reason, foreign=foreign)
         self.tell(found)
         return found
@@ -85,13 +89,13 @@ class Quarantine:
         """Let the next `take_found` tell of it."""
         self._found.append(found)
 
-    def _explain(self, found: bytes, reason: str) -> str:
+    def _explain(self, found: bytes, reason: str, *, sync: bool = False) -> str:
         """Write the reason under a number of which nothing is here, and return the name for the thing itself."""
         at = self._folders.refresh(layout.QUARANTINE)
         why = dumps({"name": ascii(os.fsdecode(found))[1:-1], "reason": reason.encode(errors="replace").decode()})
         for kept in self._free_names(found, at):
             try:
-                self._fs.create(kept + SUFFIX, why.encode() + b"\n", at=at)
+                self._fs.create(kept + SUFFIX, why.encode() + b"\n", at=at, sync=sync)
             except FileExistsError:  # whoever writes here is not the host
                 continue
             return kept

@@ -10,6 +10,7 @@ from bus._fs import passes
 from bus.chores import Chores
 from bus.folders import Folders
 from bus.quarantine import Quarantine
+from bus.room import Room
 from bus.wire import AttemptId, JsonObject, TaskId, dumps
 
 CLAIMS_AT_ONCE = 32
@@ -28,11 +29,17 @@ class Upkeep:
         self._folders = folders
         self._fs = folders.fs
         self._quarantine = quarantine
-        self._chores = Chores()
+        self._chores = Chores(self._lost)
         self._views: dict[str, tuple[bytes, _Mark]] = {}
+        self.room = Room(folders)
+        self._holder: JsonObject = {}
+        self._paused: str | None = None
         self._turn = 0
         self.owner = ""
         """Owner of the scratch files made here: the epoch."""
+
+    def _lost(self, error: OSError) -> None:
+        self.room.lost(error)
 
     def again(self) -> None:
         """Do what could not be done before, and keep the folders that workers write to in their places."""
@@ -40,6 +47,23 @@ class Upkeep:
         for name in (layout.TMP, layout.HEARTBEATS, layout.WORKER_STATUS):
             with suppress(OSError):  # the next look will do
                 self._folders.refresh(name)
+
+    def look_at_disk(self) -> str | None:
+        """Return why the bus cannot be written now. `conductor.json` says it too, if that can be written at all."""
+        lacking = self.room.look(self.owner)
+        if lacking != self._paused:
+            self._paused = lacking
+            self._chores.do(layout.HOLDER, self._write_holder)
+        return lacking
+
+    def write_holder(self, about: JsonObject) -> None:
+        """Say who holds the track, in `conductor.json`."""
+        self._holder = about
+        self._write_holder()
+
+    def _write_holder(self) -> None:
+        about = self._holder if self._paused is None else {**self._holder, "paused": self._paused}
+        self.replace(layout.HOLDER, dumps(about).encode() + b"\n")
 
     # --- attempts ---------------------------------------------------------------------------------------------------
 
@@ -93,6 +117,7 @@ class Upkeep:
         except OSError as error:
             if not passes(error):
                 raise
+            self.room.lost(error)
 
     def replace(self, name: str, body: bytes) -> None:
         """Put a whole file into the bus's own folder."""

@@ -33,6 +33,7 @@ from conductor.runtime.clock import Clock
 from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher
 from conductor.runtime.launches import Launches, Order
+from conductor.runtime.pause import Pause
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.timers import Timers
@@ -95,7 +96,8 @@ class Driver:
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher)
         self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
-        self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, ports.observer.trouble)
+        self._pause = Pause(ports.observer.trouble)
+        self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause)
         self._views = Views(ports.host)
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
@@ -144,6 +146,7 @@ class Driver:
         self._consequences = []
         suspects = self._attempts.suspects(now)
         entries += self._inbound.read(self._attempts)
+        self._heed_disk(now)
         told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
         # What a result is missing from must have been read whole.
         suspects = [] if self._inbound.more else [suspect for suspect in suspects if suspect not in told]
@@ -154,6 +157,13 @@ class Driver:
         if edit := ports.edits(now, self._machine.state):
             entries.append(entry_of(edit))
         return entries
+
+    def _heed_disk(self, now: float) -> None:
+        """Start nothing while the bus cannot be written, and give workers time once it can be."""
+        if self._inbound.blocked is not None:
+            self._launches.hold(now)
+        if self._pause.met("disk", self._inbound.blocked):
+            self._attempts.postpone(AFTER_PAUSE)
 
     def _pass(self, entries: list[Entry]) -> None:
         ports = self._ports
@@ -195,22 +205,15 @@ class Driver:
 
     def _commit(self) -> None:
         """Write the batch; while the disk refuses it, say so, do nothing else, and try again."""
-        said = False
         while True:
             try:
                 self._ports.host.commit()
             except JournalBlocked as error:
-                if not said:
-                    self._ports.observer.trouble(
-                        f"paused: {error.message}; workers go on, trying again every second. Nothing can be recorded "
-                        "meanwhile, a stop neither: TERM, or Ctrl-C three times, leaves at once"
-                    )
-                    said = True
+                self._pause.met("journal", error.message)
                 self._ports.signals.check_leave()
                 self._wait(BLOCKED_RETRY)
             else:
-                if said:
-                    self._ports.observer.trouble("resumed: the journal can be written again")
+                if self._pause.met("journal", None):
                     self._attempts.postpone(AFTER_PAUSE)
                 return
 
@@ -239,7 +242,8 @@ class Driver:
     def _sleep(self, look_again: float | None) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        relaxed = ports.watch_works() and not self._attempts.unsettled and not self._inbound.more
+        anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts
+        relaxed = ports.watch_works() and not anxious
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if look_again is not None:
             waits.append(look_again)

@@ -53,6 +53,8 @@ class Inbound:
         self._say = say
         self._first = True
         """Until the first look is over: what lies there then was meant for an earlier conductor."""
+        self.blocked: str | None = None
+        """Why the bus could not be written at the last look."""
         self.more = False
         """Whether the last look left something unread: conclude nothing from what is missing, and look again soon."""
         self._trouble: str | None = None
@@ -62,7 +64,7 @@ class Inbound:
     def read(self, attempts: Attempts) -> list[Entry]:
         """Return an entry for each new message of an open attempt and each control, in the scan's order."""
         scan = self._host.scan(attempts.by_task())
-        self.more, self._trouble = scan.more, scan.trouble
+        self.more, self._trouble, self.blocked = scan.more, scan.trouble, scan.blocked
         found = [self._of_message(incoming, attempts) for incoming in scan.messages]
         found += [self._of_control(control) for control in scan.controls]
         found += [_set_aside(one) for one in scan.quarantined]

@@ -13,9 +13,13 @@ from conductor.core.events import Fact, LaunchFailed
 from conductor.core.instructions import LaunchWorker
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.launch.base import Launcher, LaunchError
+from conductor.runtime.pause import Pause
 
 RETRY_PERIOD = 1.0
 """Seconds between two tries to launch while the disk is full."""
+
+
+_PART = "launches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +39,19 @@ class Launches:
         launcher: Launcher,
         attempts: Attempts,
         order: Callable[[LaunchWorker], Order],
-        say: Callable[[str], None],
+        pause: Pause,
     ) -> None:
         self._host = host
         self._launcher = launcher
         self._attempts = attempts
         self._order = order
-        self._say = say
+        self._pause = pause
         self._held: deque[LaunchWorker] = deque()
         self._next_try = 0.0
+
+    def hold(self, now: float) -> None:
+        """Launch nothing for a while: the bus cannot be written."""
+        self._next_try = max(self._next_try, now + RETRY_PERIOD)
 
     def start(self, wanted: LaunchWorker, now: float) -> list[Fact]:
         """Launch an attempt, or hold it back; return what is to be told of it at once. Raises BusGone."""
@@ -60,8 +68,7 @@ class Launches:
             try:
                 self._launch(wanted)
             except NoSpace as error:
-                if self._next_try == 0.0:
-                    self._say(f"paused: {error.message}; nothing is launched, trying again every second")
+                self._pause.met(_PART, error.message)
                 self._next_try = now + RETRY_PERIOD
                 return facts
             except AttemptExists:
@@ -72,9 +79,7 @@ class Launches:
                     raise
                 facts.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
             self._held.popleft()
-        if self._next_try:
-            self._next_try = 0.0
-            self._say("resumed: attempts can be launched again")
+        self._pause.met(_PART, None)
         return facts
 
     def forget(self, attempt: AttemptId) -> list[Fact]:
@@ -83,7 +88,7 @@ class Launches:
         for wanted in found:
             self._held.remove(wanted)
         if not self._held:
-            self._next_try = 0.0
+            self._pause.give_up(_PART)
         return [LaunchFailed(wanted.task, wanted.attempt, "stopped before it was launched") for wanted in found]
 
     def next_try(self) -> float | None:

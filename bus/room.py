@@ -1,0 +1,68 @@
+"""Whether the bus can be written: asked of the file system, and learnt from what could not be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from bus import layout
+from bus._fs import NO_SPACE, why
+from bus.folders import Folders
+
+NEEDED = 1 << 17
+"""Bytes below which a disk counts as full: a result, its message and a batch of records must find room."""
+
+NEEDED_AGAIN = 2 << 20
+"""Bytes below which a disk that was full still counts as full: the reserve that was given up must find room as well."""
+
+_PROBE = bytes(4096)
+
+
+class Room:
+    """Looks once a pass, before anything is started."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._failed = False
+
+    def lost(self, error: OSError) -> None:
+        """Something could not be written. Only what a disk refuses counts, not a lack of descriptors."""
+        if error.errno in NO_SPACE:
+            self._failed = True
+
+    def look(self, owner: str) -> str | None:
+        """Return why nothing can be written now. `owner` is whose scratch files a probe is among.
+
+        A full and a read-only disk say so themselves. A quota and a limit on file sizes only fail, so after a failure
+        something is written until that succeeds.
+        """
+        lacking = self._said_by_disk()
+        if lacking is None and self._failed:
+            lacking = self._said_by_probe(owner)
+        self._failed = lacking is not None
+        return lacking
+
+    def _said_by_disk(self) -> str | None:
+        try:
+            found = self._folders.fs.space(self._folders.root)
+        except OSError:  # it does not tell
+            return None
+        if found.f_flag & os.ST_RDONLY:
+            return why(OSError(errno.EROFS, ""))
+        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+        inodes = found.f_ffree if os.geteuid() == 0 else found.f_favail
+        # A file system that counts neither says zero of zero.
+        needed = NEEDED_AGAIN if self._failed else NEEDED
+        full = found.f_blocks > 0 and blocks * found.f_frsize < needed
+        return why(OSError(errno.ENOSPC, "")) if full or (found.f_files > 0 and inodes == 0) else None
+
+    def _said_by_probe(self, owner: str) -> str | None:
+        name = f"{owner}.probe"
+        try:
+            at = self._folders.refresh(layout.TMP)
+            self._folders.fs.discard(name, at)
+            self._folders.fs.create(name, _PROBE, at=at)
+            self._folders.fs.discard(name, at)
+        except OSError as error:
+            return why(error)
+        return None
