@@ -9,7 +9,7 @@ that were recorded elsewhere are not even looked at; such a worker is stopped by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,6 +24,9 @@ LINGER = 5.0
 LATE = 10.0
 """Longest time between two looks that counts, twice the longest sleep of the loop. Whoever was held up for longer (a
 suspended machine or container, a full disk) finds workers that were held up as well."""
+
+UNKILLABLE_AFTER = 10.0
+"""Seconds after the first KILL from here at which people are told of what does not end."""
 
 CLAIM_GRACE = 60.0
 """Seconds after which a worker that has not claimed its attempt is ended: it hangs, and its command never began."""
@@ -48,14 +51,18 @@ class _Open:
     """Reason of the stop."""
     kill_at: float | None = None
     """When a worker that has written its result, and does not end, is ended; on the same clock."""
+    said: bool = False
+    """Whether people were told why it holds its slot for so long."""
 
 
 class Attempts:
     """Watches open attempts over the launcher seam and the attempt folders."""
 
-    def __init__(self, host: Host, launcher: Launcher) -> None:
+    def __init__(self, host: Host, launcher: Launcher, say: Callable[[str], None]) -> None:
+        """`say` tells people what is no record: why an attempt does not end."""
         self._host = host
         self._launcher = launcher
+        self._say = say
         self._open: dict[AttemptId, _Open] = {}
         self.unsettled = False
         """Whether, since the last `suspects`, the end of some attempt could not be told yet: look again soon."""
@@ -131,8 +138,12 @@ class Attempts:
         proc = self._host.read_proc(attempt)
         forced = self._is_due(one.force_at) or self._is_overdue(attempt, one)
         if self._host.is_live(attempt) and (not forced or self._waits(proc)):
+            if forced:
+                self._explain(one, "its result cannot be written yet, as the disk is full; its worker tries again")
             return None
         if not self._prove_empty(attempt, stopped=one.force_at is not None):
+            if one.force_at is not None and self._is_due(one.force_at + UNKILLABLE_AFTER):
+                self._explain(one, "what is left of it cannot be ended from here; it keeps its slot until it is gone")
             return None
         if fact := self._result(attempt, one.task):
             return fact
@@ -193,6 +204,11 @@ class Attempts:
     def _waits(self, proc: ProcRecord | None) -> bool:
         """Tell whether a worker has its result and no room to write it: then it has nothing left to end."""
         return proc is not None and self._launcher.waits_for_disk(proc)
+
+    def _explain(self, one: _Open, why: str) -> None:
+        if not one.said:
+            self._say(f"{one.task}: {why}")
+        one.said = True
 
     def _is_overdue(self, attempt: AttemptId, one: _Open) -> bool:
         """Tell whether the attempt was to be claimed by now and is not."""

@@ -94,7 +94,7 @@ class Driver:
         self._machine = replayed.machine
         self._ports = ports
         self._timers = Timers()
-        self._attempts = Attempts(ports.host, ports.launcher)
+        self._attempts = Attempts(ports.host, ports.launcher, ports.observer.trouble)
         self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
         self._pause = Pause(ports.observer.trouble)
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause)

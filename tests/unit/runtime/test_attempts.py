@@ -11,7 +11,7 @@ import pytest
 from bus.memory import MemoryBus
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, ResultReceived, WorkerGone
-from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, Attempts
+from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, UNKILLABLE_AFTER, Attempts
 from conductor.runtime.launch.base import ITS_WORKER, Elsewhere, Trace
 from conductor.testing import FakeLauncher
 
@@ -56,7 +56,8 @@ class Scene:
             self.hand.claim(ProcRecord("boot", 7, 8, 1, **claim))  # type: ignore[arg-type]
             self.hand.started(9, 10, 7)
         self.now = 1000.0
-        self.attempts = Attempts(self.host, self.launcher)
+        self.said: list[str] = []
+        self.attempts = Attempts(self.host, self.launcher, self.said.append)
         self.attempts.opened(TASK, ATTEMPT)
         self.attempts.suspects(self.now)
 
@@ -116,6 +117,8 @@ def test_requirement_32_a_worker_that_waits_for_the_disk_is_not_ended(scene: Sce
     assert scene.pass_by(3600.0) == [ATTEMPT]
     assert scene.attempts.settle(ATTEMPT) is None
     assert scene.attempts.unsettled
+    assert scene.attempts.settle(ATTEMPT) is None
+    assert scene.said == ["a: its result cannot be written yet, as the disk is full; its worker tries again"]
     scene.hand.finish(EXIT)
     scene.launcher.free()
     assert isinstance(scene.attempts.settle(ATTEMPT), ResultReceived)
@@ -146,7 +149,7 @@ def test_what_cannot_be_read_now_is_not_gone(scene: Scene, monkeypatch: pytest.M
         patch.setattr(scene.host, "read_proc", no_descriptors)
         assert not scene.attempts.is_over(ATTEMPT, ExitRecord(started=True, ended_by="self", tree_empty=False))
         assert scene.pass_by(CLAIM_GRACE) == [ATTEMPT]
-        assert Attempts(scene.host, scene.launcher).reconcile([(TASK, ATTEMPT)]) == []
+        assert Attempts(scene.host, scene.launcher, scene.said.append).reconcile([(TASK, ATTEMPT)]) == []
     assert isinstance(scene.attempts.settle(ATTEMPT), WorkerGone)
 
 
@@ -157,7 +160,11 @@ def test_requirement_14_a_lock_that_is_held_is_never_lost(scene: Scene) -> None:
     scene.attempts.stopping(ATTEMPT, "stopped", GRACE)
     assert scene.pass_by(GRACE) == [ATTEMPT]
     assert scene.attempts.settle(ATTEMPT) is None
-    assert scene.launcher.killed == [ATTEMPT]
+    assert scene.said == []
+    scene.pass_by(UNKILLABLE_AFTER)
+    assert scene.attempts.settle(ATTEMPT) is None
+    assert scene.said == ["a: what is left of it cannot be ended from here; it keeps its slot until it is gone"]
+    assert scene.launcher.killed == [ATTEMPT] * 2
     scene.launcher.free()
     assert isinstance(scene.attempts.settle(ATTEMPT), WorkerGone)
 
@@ -188,10 +195,10 @@ def test_requirement_23_a_worker_from_elsewhere_is_no_loss_once_its_lock_is_free
 def test_requirement_23_whose_lock_is_held_is_adopted_wherever_it_is(scene: Scene) -> None:
     scene.launcher.away = "boot"
     scene.launcher.lives[ATTEMPT] = "lost"
-    again = Attempts(scene.host, scene.launcher)
+    again = Attempts(scene.host, scene.launcher, scene.said.append)
     assert again.reconcile([(TASK, ATTEMPT)]) == [AttemptAdopted(TASK, ATTEMPT)]
     scene.launcher.free()
-    assert Attempts(scene.host, scene.launcher).reconcile([(TASK, ATTEMPT)]) == []
+    assert Attempts(scene.host, scene.launcher, scene.said.append).reconcile([(TASK, ATTEMPT)]) == []
 
 
 @pytest.mark.parametrize(("leftovers", "stopped", "keeps"), [("keep", False, True), ("keep", True, False),
