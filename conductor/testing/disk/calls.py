@@ -69,10 +69,10 @@ class ModelProcess(FileSystem):
         return fd
 
     def _of(self, fd: int) -> OpenFile:
-        try:
-            return self.open_files[fd]
-        except KeyError:
-            raise error(errno.EBADF) from None
+        found = self.open_files.get(fd)
+        if found is None:
+            raise error(errno.EBADF)
+        return found
 
     def _file(self, fd: int) -> File:
         node = self._of(fd).node
@@ -100,28 +100,27 @@ class ModelProcess(FileSystem):
 
     def _place(self, name: str | bytes, at: int | None) -> tuple[Folder, str]:
         """Return the folder of a path's last component, and that component."""
-        text = os.fsdecode(name)
+        text = name if isinstance(name, str) else os.fsdecode(name)
         folder = self._folder(at)
-        *above, leaf = text.strip("/").split("/")
-        for part in above:
-            inner = folder.names.get(part)
-            if inner is None:
-                raise error(errno.ENOENT, name)
-            if isinstance(inner, File):
-                raise error(errno.ENOTDIR, name)
-            folder = inner
-        if len(os.fsencode(leaf)) > 255:
+        if "/" in text:
+            *above, text = text.strip("/").split("/")
+            for part in above:
+                inner = folder.names.get(part)
+                if inner is None:
+                    raise error(errno.ENOENT, name)
+                if isinstance(inner, File):
+                    raise error(errno.ENOTDIR, name)
+                folder = inner
+        if len(text) > 63 and len(os.fsencode(text)) > 255:
             raise error(errno.ENAMETOOLONG, name)
-        return folder, leaf
+        return folder, text
 
     def _node(self, name: str | bytes, at: int | None) -> Node:
         folder, leaf = self._place(name, at)
-        if not leaf:
-            return folder
-        try:
-            return folder.names[leaf]
-        except KeyError:
-            raise error(errno.ENOENT, name) from None
+        node = folder.names.get(leaf) if leaf else folder
+        if node is None:
+            raise error(errno.ENOENT, name)
+        return node
 
     # --- the calls --------------------------------------------------------------------------------------------------
 
@@ -195,6 +194,15 @@ class ModelProcess(FileSystem):
         """`fstatat`."""
         self._enter("stat")
         return _stat(self._node(name, at))
+
+    def space(self, fd: int) -> os.statvfs_result:
+        """`fstatvfs`. Blocks are single bytes here."""
+        self._enter("space")
+        faults = self.disk.faults
+        room = 1 << 40 if faults.room is None else faults.room
+        names = 0 if faults.no_names else 1 << 20
+        flags = os.ST_RDONLY if faults.read_only else 0
+        return os.statvfs_result((1, 1, 1 << 41, room, room, 1 << 21, names, names, flags, 255))
 
     def sync(self, fd: int) -> None:
         """`fsync`."""

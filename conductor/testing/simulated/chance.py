@@ -9,9 +9,26 @@ from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
+from bus import journal, recovery, reserve, room, snapshots
+from conductor.runtime import driver
+
 
 @contextmanager
 def all_from(random: Random, wall: Callable[[], float]) -> Iterator[None]:
     """Let ids be drawn from `random` and time stamps come from `wall`, for as long as the context lasts."""
     with mock.patch.object(os, "urandom", random.randbytes), mock.patch.object(time, "time", wall):
+        yield
+
+
+@contextmanager
+def small_limits(random: Random) -> Iterator[None]:
+    """Let what happens in a year of work happen all the time: segments, snapshots, a reserve that is given up."""
+    with (
+        mock.patch.object(journal, "SEGMENT", random.choice((1, 2000, 6000, journal.SEGMENT))),
+        mock.patch.object(snapshots, "EVERY", random.choice((1, 1000, 4000, snapshots.EVERY))),
+        mock.patch.object(recovery, "TAIL", random.choice((1, 3000, recovery.TAIL))),
+        mock.patch.object(driver, "SNAPSHOT_AT_END", random.choice((1, driver.SNAPSHOT_AT_END))),
+        mock.patch.object(reserve, "SIZE", 512),
+        mock.patch.object(room, "NEEDED", 400),
+    ):
         yield
