@@ -78,6 +78,7 @@ class Holder:
     host: str
     started_at: str
     epoch: int
+    """0 while it recovers: it reads no orders yet."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -67,14 +67,17 @@ class FileHost(FileReader):
         self._reserve = Reserve(folders)
         self._projection = Projection(folders, "operator.event")
         self._owner = self._upkeep.owner = _RECOVERY
+        self._about = {**info, "pid": os.getpid(), "host": socket.gethostname(), "started_at": utc()}
+        with contextlib.suppress(OSError):  # only for who starts or looks while we recover
+            self._upkeep.write_holder({**self._about, "epoch": 0})
         self._journal, files = open_journal(folders, _RECOVERY, self._keep, sync=sync)
         try:
-            self._begin(files, info, follower)
+            self._begin(files, follower)
         except BaseException:
             self._journal.close()
             raise
 
-    def _begin(self, files: Files, info: Mapping[str, Any], follower: Follower | None) -> None:
+    def _begin(self, files: Files, follower: Follower | None) -> None:
         """Bring what follows from the journal to its end, and begin an epoch."""
         owners = self._owners()
         past = Recovery(
@@ -93,7 +96,7 @@ class FileHost(FileReader):
         self.epoch = setup.take_epoch(self.folders, past.epoch, sync=self._sync)
         self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
-        self._write_holder(info)
+        self._upkeep.write_holder({**self._about, "epoch": self.epoch})
         setup.write_wrapper(self.folders, self._quarantine, self._owner)
         for attempt in sorted(past.ended):
             self._upkeep.close_attempt(AttemptId(attempt))
@@ -106,10 +109,6 @@ class FileHost(FileReader):
         names = (layout.scratch_owner(name) for name in self._names(layout.TMP))
         statuses = (name.removesuffix(".json") for name in self._names(layout.WORKER_STATUS))
         return {*filter(None, names), *self._names(layout.HEARTBEATS), *statuses}
-
-    def _write_holder(self, info: Mapping[str, Any]) -> None:
-        known = {"pid": os.getpid(), "host": socket.gethostname(), "started_at": utc(), "epoch": self.epoch}
-        self._upkeep.write_holder({**info, **known})
 
     # --- journal ----------------------------------------------------------------------------------------------------
 

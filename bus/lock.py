@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 
 from bus import layout
+from bus.contract import Holder
 from bus.errors import BusUnsafe, HeldByOther
 from bus.folders import Folders
+from bus.process import HAVE_PROC, look
 from bus.reader import read_holder
 
 _TRIES, _PAUSE = 5, 0.01
+
+_PATIENCE = 100
+"""Pauses within which a holder has said who it is."""
 
 
 def take_lock(folders: Folders, *, unsafe: bool) -> int:
@@ -46,10 +52,20 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
 
 def _held(folders: Folders) -> HeldByOther:
     holder = read_holder(folders)
+    for _ in range(_PATIENCE):  # it may just have taken the lock, and the last one's words still stand there
+        if holder is not None and _may_hold(holder):
+            break
+        folders.fs.pause(_PAUSE)
+        holder = read_holder(folders)
     who = f"pid {holder.pid} on {holder.host} since {holder.started_at}" if holder else "unknown"
     return HeldByOther(
         f"another conductor holds the track ({who})", path=folders.path, hint="look with `conductor status`"
     )
+
+
+def _may_hold(holder: Holder) -> bool:
+    """Tell whether the holder may live, as far as can be told from here."""
+    return not HAVE_PROC or holder.host != socket.gethostname() or look(holder.pid) is not None
 
 
 def _works(folders: Folders) -> bool:

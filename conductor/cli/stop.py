@@ -59,6 +59,9 @@ def _stop(track: Track, verb: str, *, say: bool) -> Outcome:
             raise
         return Outcome("not_running", "nothing is running: this track was never run")
     holder = reader.holder()
+    while holder is not None and holder.epoch == 0:  # it recovers: orders are bound to an epoch, and it has none yet
+        pause(LOOK_EVERY)
+        holder = reader.holder()
     if holder is None:
         return _take_over(track, reader, verb)
     return _order(track, reader, holder, verb, say=say)
