@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 
-from tests.integration.tools import Project, Running
+import pytest
+
+from tests.integration.tools import Project, Running, wait_for
 
 
 def gated(project: Project) -> Running:
@@ -34,6 +37,24 @@ def test_requirement_10_a_second_run_says_who_holds_the_track_and_how_to_look(pr
     project.open_gate("a")
     run.finish().expect(0)
     check_each_done_once(project)
+
+
+@pytest.mark.slow
+def test_requirement_10_of_twenty_starts_at_once_one_wins(project: Project) -> None:
+    project.plan([project.task("a", gated=True), project.task("b", after=["a"])])
+    starts = [project.start_run() for _ in range(20)]
+    wait_for(lambda: sum(run.process.poll() is not None for run in starts) == 19, "the end of 19", patience=120.0)
+    (winner,) = [run for run in starts if run.process.poll() is None]
+    for run in starts:
+        if run is not winner:
+            said = run.finish().expect(4).err
+            assert f"(pid {winner.pid} on {socket.gethostname()} since " in said
+    project.open_gate("a")
+    winner.finish().expect(0)
+    check_each_done_once(project)
+    assert len(project.recorded("RUN_STARTED")) == 1
+    assert not list((project.bus / "quarantine").iterdir())
+    assert project.call("doctor", str(project.track), "--verify").code == 0
 
 
 def test_requirement_10_a_conductor_that_wakes_up_after_it_was_replaced_stops(project: Project) -> None:
@@ -86,6 +107,19 @@ def test_requirement_10_a_bus_that_is_moved_under_a_run_ends_it_and_goes_on_else
     assert project.starts() == ["a", "b"]
     status = project.call("status", str(project.track), "--bus-dir", str(moved), "--json").expect(0).data
     assert [task["status"] for task in status["tasks"]] == ["done", "done"]
+
+
+def test_requirement_10_a_bus_that_is_removed_under_a_run_ends_it_and_its_workers(project: Project) -> None:
+    run = gated(project)
+    shutil.rmtree(project.bus)
+    said = run.finish().expect(5).err
+    assert "the bus was " in said
+    assert "removed" in said
+    assert "hint: " in said
+    wait_for(lambda: not project.processes(), "the end of its workers")
+    project.open_gate("a")
+    project.run().expect(0)
+    assert project.statuses() == {"a": "done", "b": "done"}
 
 
 def test_requirement_10_a_bus_that_is_exchanged_under_a_run_is_not_written(project: Project) -> None:
