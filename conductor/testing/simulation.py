@@ -360,7 +360,7 @@ class Simulation:
         self.accounts.check(self.records, lying, ended=live.machine.ended)
         if self._disk_well_at is None:  # what could not be written is projected later
             checks.check_events(self.disk, self.records)
-        checks.check_quarantine(self.disk)
+        checks.check_quarantine(self.disk, cut=self.disk.boots > 1)
 
     def _finish(self) -> None:
         """Start and end once more with nothing going wrong, and look at what is there."""

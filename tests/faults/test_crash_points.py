@@ -205,7 +205,8 @@ def check(disk: ModelDisk, durability: str, promises: Promises) -> None:
     if promises.plan:
         assert host.load_plan(promises.plan) == PLAN
     kept = disk.files(f"{ROOT}/{layout.QUARANTINE}")
-    assert all(name.endswith(".why") or f"{name}.why" in kept for name in kept)
+    for name in kept:  # what a foreign hand made is moved aside unsynced, and a power cut may keep that alone
+        assert name.endswith(".why") or f"{name}.why" in kept or (promises.power and layout.JOURNAL not in name)
     assert all(
         "/live" in path or disk.find(f"{path.rpartition('/')[0]}/live") for path in disk.paths(f"{ROOT}/attempts")
     )

@@ -38,11 +38,13 @@ def check_events(disk: ModelDisk, records: list[Record]) -> None:
         demand(wanted.get(name) == found.get(name), f"events/{name} does not follow from the journal")
 
 
-def check_quarantine(disk: ModelDisk) -> None:
-    """What was set aside has its reason beside it."""
+def check_quarantine(disk: ModelDisk, *, cut: bool) -> None:
+    """What was set aside has its reason beside it. After a power cut only what is ours: foreign things are not worth
+    a sync."""
     names = disk.files(f"{BUS}/{layout.QUARANTINE}").keys()
     for name in names:
-        demand(name.endswith(".why") or f"{name}.why" in names, f"quarantine/{name} lies there without a reason")
+        explained = name.endswith(".why") or f"{name}.why" in names
+        demand(explained or (cut and layout.JOURNAL not in name), f"quarantine/{name} lies there without a reason")
 
 
 def check_swept(disk: ModelDisk) -> None:
