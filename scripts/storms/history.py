@@ -17,10 +17,10 @@ from bus.wire import ExitRecord, Stamp
 from conductor.core.codec import encode
 from conductor.core.events import Fact, ProgressReceived, ResultReceived, RunStarted
 from conductor.core.instructions import Journal, LaunchWorker
-from conductor.core.machine import Machine
 from conductor.core.task import RunOptions
 from conductor.plan import frozen, load
 from conductor.plan.claims import from_project
+from conductor.runtime.replay import Replayed
 
 REPORTS = 20
 """Progress messages of each attempt."""
@@ -35,13 +35,13 @@ class History:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._machine = Machine()
+        self._replayed = Replayed()
         self._plan = from_project(load(world.track), world.track.parent)
         self._clock = time.clock_gettime(time.CLOCK_BOOTTIME) - 1e6
 
     def write(self, megabytes: float) -> int:
         """Write so much; return the last record's number."""
-        host = open_host(self._world.bus, durability="process")
+        host = open_host(self._world.bus, durability="process", follower=self._replayed)
         try:
             body = frozen.dump(self._plan)
             host.freeze_plan(body)
@@ -64,22 +64,24 @@ class History:
         return seq
 
     def _record(self, host: FileHost, facts: list[Fact]) -> tuple[int, list[LaunchWorker]]:
-        launched = []
-        seq = 0
+        """Record facts and what is decided upon them, as the conductor's loop does; return the attempts to launch."""
+        replayed, launched = self._replayed, []
         for fact in facts:
             self._clock += 0.01
             stamp = Stamp(round(time.time(), 6), round(self._clock, 6), "0" * 36)
             type, task, attempt, payload = encode(fact)
             source = f"worker:{attempt}" if attempt else "conductor"
-            seq = host.stage(type, payload, stamp, source=source, task=task, attempt=attempt).seq
-            for instruction in self._machine.handle(fact, stamp.mono, wall=stamp.wall):
+            now = replayed.committed(host.stage(type, payload, stamp, source=source, task=task, attempt=attempt))
+            for instruction in replayed.machine.handle(fact, now, wall=stamp.wall):
                 if isinstance(instruction, Journal):
                     type, task, attempt, payload = encode(instruction.decision)
-                    seq = host.stage(type, payload, stamp, task=task, attempt=attempt).seq
+                    replayed.committed(host.stage(type, payload, stamp, task=task, attempt=attempt))
                 elif isinstance(instruction, LaunchWorker):
                     launched.append(instruction)
         host.commit()
-        return seq, launched
+        if host.checkpoint_due() and (state := replayed.dump()) is not None:
+            host.checkpoint(state)
+        return replayed.last_seq, launched
 
 
 def _attempt(wanted: LaunchWorker) -> list[Fact]:

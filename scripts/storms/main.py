@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=300.0, help="how long to kill (default 300); then no more")
     parser.add_argument("--seed", type=int, default=None, help="of kills and plan; drawn and printed where not given")
     parser.add_argument("--journal-mb", type=float, default=0.0, metavar="M", help="begin on a journal of M megabytes")
-    parser.add_argument("--without-snapshots", action="store_true", help="take the snapshots of that journal away")
+    parser.add_argument("--without-snapshots", action="store_true", help="take away that journal's snapshots")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="use DIR, which must not exist, and leave it there")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     return parser.parse_args()
