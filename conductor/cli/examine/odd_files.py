@@ -31,6 +31,8 @@ _ROOT = frozenset(
         layout.JOURNAL,
         layout.DOUBT,
         layout.RESERVE,
+        layout.DOUBT,
+        layout.RESERVE,
         layout.LOCKS_VIEW,
         layout.WORKERS_VIEW,
         *(name for name in layout.FOLDERS if "/" not in name),

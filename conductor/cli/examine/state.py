@@ -9,6 +9,7 @@ from bus.contract import Holder
 from bus.errors import BusError
 from bus.process import look
 from bus.reader import FileReader
+from bus.segments import listed
 from bus.wire import AttemptId
 from conductor.cli.examine.finding import Finding, fine, note, problem
 from conductor.cli.examine.processes import host_name, processes_of
@@ -69,17 +70,17 @@ class State:
     # --- the journal ------------------------------------------------------------------------------------------------
 
     def _journal(self) -> Iterator[Finding]:
-        sizes = [size for name in self._names(layout.SEGMENTS) if (size := self._size(layout.SEGMENTS, name))]
+        segments = listed(self._reader.folders)
+        lost = [f"records {one.first} to {one.last}" for one in segments if one.lost]
+        sizes = [self._size(layout.SEGMENTS, one.name) or 0 for one in segments if not one.lost]
         size = self._size("", layout.JOURNAL)
-        if size is None:
-            if self._names(layout.EPOCHS):
-                text = f"there is no {layout.JOURNAL}, although conductors have run"
-                yield problem("bus_corrupt", text, self._repair())
-            else:
-                yield fine("journal", "no journal yet")
-            return
-        sealed = f", and {plural(len(sizes), 'sealed segment')} of {sum(sizes)} bytes" if sizes else ""
-        yield fine("journal", f"the journal has {size} bytes{sealed}")
+        if size is None and not segments and not self._names(layout.EPOCHS):
+            yield fine("journal", "no journal yet")
+        elif size is not None:
+            sealed = f", and {plural(len(sizes), 'sealed segment')} of {sum(sizes)} bytes" if sizes else ""
+            yield fine("journal", f"the journal has {size} bytes{sealed}")
+        if lost:
+            yield note("journal_lost", f"lost before, as a repair said: {', '.join(lost)}")
 
     def _snapshots(self) -> Iterator[Finding]:
         present = [name for name in self._names(layout.SNAPSHOTS) if layout.parse_snapshot_name(name) is not None]
@@ -94,11 +95,6 @@ class State:
             yield note("snapshots", text, "nothing to do: a snapshot is only a saving")
         else:
             yield fine("snapshots", f"a start uses the snapshot of record {sound[0]} and reads on from there")
-
-    def _repair(self) -> str:
-        return (
-            f"`{self._track.command('doctor', options=['--repair'])}` saves what can be saved, and says what was lost"
-        )
 
     # --- the run ----------------------------------------------------------------------------------------------------
 
