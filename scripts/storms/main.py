@@ -62,7 +62,7 @@ def storm(options: argparse.Namespace, seed: int, world: World) -> int:
     since = prepare(options, world)
     command = [
         *(sys.executable, "-E", "-P", str(ROOT / "conductor_bus_start.py"), "run", str(world.track)),
-        *("--max-workers", str(options.workers), "--retries", "50"),
+        *("--max-workers", str(options.workers), "--retries", "50", "--restart-intensity", "none"),
     ]
     killer = Killer(world, command, chance)
     began = time.monotonic()
