@@ -8,15 +8,24 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from bus import presence
+from bus import journal, layout
 from bus._fs import FileSystem
+from bus.contract import Snapshot
+from bus.folders import identity
 from bus.hand import FileHand, result_message
 from bus.host import FileHost
 from bus.journal import Journal
+from bus.lines import Chain, Verdict, head_of
 from bus.quarantine import Quarantine
-from bus.wire import ExitRecord, to_json
+from bus.upkeep import Upkeep
+from bus.wire import AttemptId, ExitRecord, TaskId, to_json
+from conductor.core import apply
+from conductor.core.state import State, Task
+from conductor.core.transitions import IGNORED, TASK_TABLE
 from conductor.runtime.attempts import Attempts
+from conductor.runtime.driver import Driver
 from conductor.runtime.inbound import Inbound
+from conductor.runtime.messages import Messages
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -96,27 +105,104 @@ def _projection_before_commit() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _segment_folder_unsynced() -> Iterator[None]:
+    name_twice = Journal._name_twice
+
+    def planted(self: Journal, *args: Any) -> None:
+        with mock.patch.object(self, "sync", False):
+            name_twice(self, *args)
+
+    with mock.patch.object(Journal, "_name_twice", planted):
+        yield
+
+
+def _rename_then_create(self: Journal, last: int, scratch: str, check_ours: Callable[[], None]) -> None:
+    """Seals by moving the file away: for a moment there is no `queue.jsonl`."""
+    if last < self.first or not (self.doubtful or self.size >= journal.SEGMENT):
+        return
+    fs, root = self._fs, self._folders.root
+    fs.rename(layout.JOURNAL, root, layout.segment_name(self.first, last), self._folders.refresh(layout.SEGMENTS))
+    fs.create(layout.JOURNAL, b"", at=root, sync=self.sync)
+    fs.close(self.fd)
+    self.fd, found = fs.open_regular(layout.JOURNAL, at=root, flags=journal.FLAGS)
+    self.identity = identity(found)
+    self.first, self.size, self.doubtful = last + 1, 0, False
+    fs.sync(root)
+
+
+def _snapshot_then_commit(self: Driver) -> None:
+    """Keeps a state that is ahead of the journal."""
+    host, state = self._ports.host, self._replayed.dump()
+    assert isinstance(host, FileHost)
+    if state is not None and host._batch:
+        seq = host._seq - len(host._batch)
+        snapshot = Snapshot(seq, host._recorded_epoch, state)
+        host._keeper.keep(f"{host._owner}.snapshot", snapshot, host._journal.place, host._projection.view.dump())
+    _commit_of_driver(self)
+
+
+_commit_of_driver = Driver._commit
+
 # --- a file is not removed ------------------------------------------------------------------------------------------
 
 
-def _publish_and_leave(self: FileSystem, scratch: str, *args: Any, **kwargs: Any) -> bool:
-    with mock.patch.object(self, "discard", return_value=True):
-        return _publish(self, scratch, *args, **kwargs)
+def _publish_and_leave(
+    self: FileSystem, scratch: str, scratch_at: int, name: str, at: int, data: bytes, **more: Any
+) -> bool:
+    made = _publish(self, scratch, scratch_at, name, at, data, **more)
+    if made:
+        self.link(name, at, scratch, scratch_at)
+    return made
 
 
 _publish = FileSystem.publish
 
 
+def _keep_tail(self: Journal, size: int) -> None:
+    self.doubtful = False
+
+
 # --- old, repeated and unread ---------------------------------------------------------------------------------------
 
 
-class _Forgetful(set[str]):
-    def __contains__(self, item: object) -> bool:
-        return False
+@contextmanager
+def _old_attempts_accepted() -> Iterator[None]:
+    def task_of(self: Attempts, attempt: AttemptId) -> TaskId | None:
+        name = layout.parse_attempt(attempt)[0]
+        return next((one.task for one in self._open.values() if layout.encode_task_id(one.task) == name), None)
+
+    def current(state: State, name: str, id: TaskId, attempt: AttemptId) -> Task | None:
+        task = state.tasks.get(id)
+        return None if task is None or TASK_TABLE[type(task.status), name] is IGNORED else task
+
+    with mock.patch.object(Attempts, "task_of", task_of), mock.patch.object(apply, "_current", current):
+        yield
 
 
-def _result_read_once(self: Attempts, *args: Any) -> Any:
-    return None
+def _stale_lines_count(self: Chain, line: bytes) -> Verdict:
+    head = head_of(line)
+    self.epoch = min(self.epoch, head.epoch)
+    return _take(self, line)
+
+
+_take = Chain.take
+
+
+@contextmanager
+def _lost_without_a_second_look() -> Iterator[None]:
+    settle, result, looks = Attempts.settle, Attempts._result, [0]
+
+    def settle_counting(self: Attempts, attempt: AttemptId) -> Any:
+        looks[0] = 0
+        return settle(self, attempt)
+
+    def first_only(self: Attempts, attempt: AttemptId, task: TaskId) -> Any:
+        looks[0] += 1
+        return result(self, attempt, task) if looks[0] == 1 else None
+
+    with mock.patch.object(Attempts, "settle", settle_counting), mock.patch.object(Attempts, "_result", first_only):
+        yield
 
 
 def _explain_nothing(self: Quarantine, *args: Any, **kwargs: Any) -> str:
@@ -133,16 +219,26 @@ def _explain_nothing(self: Quarantine, *args: Any, **kwargs: Any) -> str:
 _explain = Quarantine._explain
 
 PLANTED: dict[str, Plant] = {
-    "journal-sync": _replace(Journal, "_flush", lambda self: None),
-    "result-sync": _replace(FileHand, "finish", _finish_without_sync),
-    "inbox-folder-sync": _no_folder_is_synced_after_a_link,
+    "journal-unsynced": _replace(Journal, "flush", lambda self: None),
+    "result-unsynced": _replace(FileHand, "finish", _finish_without_sync),
+    "inbox-folder-unsynced": _no_folder_is_synced_after_a_link,
+    "segment-folder-unsynced": _segment_folder_unsynced,
+    "failed-sync-forgotten": _replace(journal, "mark_doubt", lambda folders: None),
     "announced-before-finished": _replace(FileHand, "finish", _announce_before_finish),
     "discard-before-commit": _replace(Inbound, "read", _read_and_discard),
     "projection-before-commit": _projection_before_commit,
+    "rotation-swapped": _replace(Journal, "rotate", _rename_then_create),
+    "snapshot-before-commit": _replace(Driver, "_commit", _snapshot_then_commit),
     "scratch-left": _replace(FileSystem, "publish", _publish_and_leave),
     "inbox-left": _replace(FileHost, "discard", lambda self, items: None),
-    "heartbeat-left": _replace(presence, "forget", lambda folders, attempt: None),
-    "lost-unread": _replace(Attempts, "_result", _result_read_once),
-    "torn-tail-kept": _replace(Journal, "_cut", lambda self, size: None),
+    "heartbeat-left": _replace(Upkeep, "_forget", lambda self, attempt: None),
+    "torn-tail-left": _replace(Journal, "cut", _keep_tail),
+    "old-attempt-accepted": _old_attempts_accepted,
+    "repeated-message-accepted": _replace(Messages, "__contains__", lambda self, id: False),
+    "old-epoch-accepted": _replace(Chain, "take", _stale_lines_count),
+    "old-epoch-launches": _replace(FileHand, "newest_epoch", lambda self: 0),
+    "lock-unwatched": _replace(FileHost, "_check_ours", lambda self: None),
+    "lost-without-a-second-look": _lost_without_a_second_look,
     "quarantine-unexplained": _replace(Quarantine, "_explain", _explain_nothing),
 }
+"""A context for each: the bug is there as long as it lasts."""

@@ -32,9 +32,10 @@ MAX_TURNS = 20_000
 MAX_DEPTH = 4
 """Actors that may stand still in the middle of a call, one below the other."""
 
-DESTRUCTIVE = frozenset({"write", "truncate", "rename", "link", "unlink"})
-"""Calls that cannot be taken back. Between a look at the lock and the one such call that follows it nobody can be kept
-from deleting the lock file: a conductor that is stopped just there still makes that call when it wakes up."""
+DESTRUCTIVE = frozenset({"truncate", "rename", "link", "unlink"})
+"""Calls whose work nobody can tell from one's own afterwards, as a line with an old epoch can be told. Between a look
+at the lock and the one such call that follows it nobody can be kept from deleting the lock file: a conductor that is
+stopped just there still makes that call when it wakes up."""
 
 TEN_YEARS = 315_576_000.0
 
@@ -73,7 +74,8 @@ class Simulation:
         self.recoveries = 0
         self._rounds = rounds
         self._fuse = drawn(random, self.troubles, power=self.durability == "power")
-        self._switch_in = random.randint(1, 2 * self.troubles.interleaving)
+        self._interleaving = random.choice(self.troubles.interleaving)
+        self._switch_in = random.randint(1, 2 * self._interleaving)
         self._stack: list[Actor] = []
         self._started = 0
         self._excused: set[SimulatedConductor] = set()
@@ -153,11 +155,11 @@ class Simulation:
         self._heal()
 
     def _before_call(self, process: ModelProcess, call: str) -> None:
-        if trouble := self._fuse.next():
+        if trouble := self._fuse.next(call):
             self._strike(trouble, process, call)
         self._switch_in -= 1
         if self._switch_in <= 0:
-            self._switch_in = self.random.randint(1, 2 * self.troubles.interleaving)
+            self._switch_in = self.random.randint(1, 2 * self._interleaving)
             if len(self._stack) < MAX_DEPTH:
                 for _ in range(self.random.choice((1, 1, 3, 8))):
                     self._turn()
@@ -196,8 +198,7 @@ class Simulation:
             case Trouble.REPEAT:
                 self._repeat()
             case _:
-                self._fuse.waiting.append(trouble)
-                self._fuse.left = self.random.randint(1, 20)
+                self._fuse.put_off(trouble)
 
     def _is_conductor(self, process: ModelProcess) -> bool:
         return self.conductor is not None and process is self.conductor.process and len(self._stack) < MAX_DEPTH
@@ -372,7 +373,7 @@ class Simulation:
         self._rounds = 0
         while self._turn():
             pass
-        checks.check_swept(self.disk)
+        checks.check_swept(self.disk, self.records)
 
 
 def _is_handed_in(name: str) -> bool:

@@ -31,7 +31,7 @@ class ModelProcess(FileSystem):
         self.calls = 0
         """Calls so far."""
         self.dies_at = 0
-        """Number of the call that is never made, because the process is killed; 0: none. Half of a write is done."""
+        """Number of the call at which it is killed; 0: none. Half of a write is done then, of all else nothing."""
         self.before: Callable[[ModelProcess, str], None] | None = None
         """Called before each call with its name; it may let others go on, kill anybody, or raise an error."""
         self.dead = False
@@ -166,16 +166,23 @@ class ModelProcess(FileSystem):
 
     def write(self, fd: int, data: bytes) -> int:
         """`write`: returns how much was written, perhaps less than all."""
-        if self.calls + 1 == self.dies_at:
-            self._put(fd, data[: len(data) // 2])
-        self._enter("write")
-        return self._put(fd, data)
+        if self.dead:
+            raise Killed
+        description, boots = self._of(fd), self.disk.boots
+        try:
+            self._enter("write")
+        except Killed:
+            if self.disk.boots == boots:  # killed in the middle of it
+                self._put(description, data[: len(data) // 2])
+            raise
+        return self._put(description, data)
 
-    def _put(self, fd: int, data: bytes) -> int:
-        description = self._of(fd)
+    def _put(self, description: OpenFile, data: bytes) -> int:
         if not description.flags & _WRITING:
             raise error(errno.EBADF)
-        file = self._file(fd)
+        file = description.node
+        if isinstance(file, Folder):
+            raise error(errno.EISDIR)
         taken = self.disk.faults.admit(len(data))
         start = len(file.data) if description.flags & os.O_APPEND else description.offset
         file.data += bytes(max(0, start - len(file.data)))

@@ -47,8 +47,11 @@ def check_quarantine(disk: ModelDisk, *, cut: bool) -> None:
         demand(explained or (cut and layout.JOURNAL not in name), f"quarantine/{name} lies there without a reason")
 
 
-def check_swept(disk: ModelDisk) -> None:
+def check_swept(disk: ModelDisk, records: list[Record]) -> None:
     """After the end of a run nothing of its attempts is left but their folders."""
+    recorded = {record.id[:16] for record in records}
+    for name in disk.names(f"{BUS}/{layout.INBOX}"):
+        demand(name.split(".")[-2] not in recorded, f"inbox/{name} is recorded and was left")
     for folder in (layout.TMP, layout.HEARTBEATS, layout.WORKER_STATUS):
         names = list(disk.names(f"{BUS}/{folder}"))
         demand(not names, f"{folder}/{', '.join(names)} was left")

@@ -12,7 +12,7 @@ from conductor.core.instructions import LaunchWorker
 from conductor.core.task import Done
 from conductor.plan import frozen
 from conductor.runtime.driver import Driver, Ports
-from conductor.runtime.inbound import entry_of
+from conductor.runtime.inbound import Inbound, entry_of
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
@@ -78,7 +78,8 @@ class SimulatedConductor:
         self.epoch = host.epoch
         world.recovered(self)
         first = self._first(host, self.replayed)
-        if first is None:
+        if first is None:  # as in a session: no loop will run, which would remove what is recorded
+            Inbound(host, self.replayed.messages, lambda text: world.say(self, text)).forget_recorded()
             self.done = True
             self._leave()
             return

@@ -34,8 +34,8 @@ class Troubles:
     """At most so many troubles in a run."""
     apart: int = 160
     """Calls between two of them, at most."""
-    interleaving: int = 30
-    """Calls between two moments in which somebody else goes on in the middle of a call, on average."""
+    interleaving: tuple[int, ...] = (6, 30, 30)
+    """Calls between two moments in which somebody else goes on in the middle of a call, on average; one is drawn."""
     failure: float = 0.15
     """How likely a command fails."""
     late: tuple[float, ...] = (0.0, 0.0, 0.4)
@@ -46,6 +46,10 @@ NOT_IN_PROCESS = frozenset({Trouble.POWER_CUT, Trouble.FAILED_SYNC})
 """What durability `process` promises nothing for."""
 
 
+PLACES = ("", "", "write", "sync", "sync_data", "link", "rename", "unlink")
+"""Calls at which a trouble may wait to happen; an empty one is any call. Most calls change nothing."""
+
+
 @dataclass(slots=True)
 class Fuse:
     """Counts calls down to the next trouble."""
@@ -54,20 +58,30 @@ class Fuse:
     troubles: Troubles
     waiting: list[Trouble] = field(default_factory=list)
     left: int = 0
+    place: str = ""
 
-    def next(self) -> Trouble | None:
+    def next(self, call: str) -> Trouble | None:
         """Tell what goes wrong at this call; None where nothing does."""
-        if not self.waiting:
-            return None
         self.left -= 1
-        if self.left > 0:
+        if (
+            self.left > 0
+            or not self.waiting
+            or (self.place and call != self.place and self.left > -self.troubles.apart)
+        ):
             return None
         self.left = self.random.randint(1, self.troubles.apart)
+        self.place = self.random.choice(PLACES)
         return self.waiting.pop()
+
+    def put_off(self, trouble: Trouble) -> None:
+        """It cannot happen at this call: soon."""
+        self.waiting.append(trouble)
+        self.left, self.place = self.random.randint(1, 20), ""
 
 
 def drawn(random: Random, troubles: Troubles, *, power: bool) -> Fuse:
-    """Draw what goes wrong in one run."""
+    """Draw what goes wrong in one run. Often it is the same few things again and again, which meet each other then."""
     kinds = [kind for kind in troubles.kinds if power or kind not in NOT_IN_PROCESS]
-    waiting = random.choices(kinds, k=random.randint(0, troubles.most)) if kinds else []
+    theme = random.sample(kinds, k=min(len(kinds), random.choice((2, 3, len(kinds)))))
+    waiting = random.choices(theme, k=random.randint(0, troubles.most)) if theme else []
     return Fuse(random, troubles, waiting, random.randint(1, 2 * troubles.apart))

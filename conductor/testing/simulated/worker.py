@@ -96,10 +96,11 @@ class SimulatedWorker:
         world.command_starts(self)
         self.command_lives = True
         self._try(lambda: hand.started(self.pid + 1, 1, self.pid))
+        stubborn = world.random.random() < 0.15
         for _ in range(world.random.choice((0, 1, 1, 2, 3))):
             yield world.random.choice((0.0, 0.2, 1.0, 30.0))
             reason = hand.revoked() or ("stopped" if self.told_to_stop else None)
-            if reason is not None:
+            if reason is not None and not stubborn:
                 self.command_lives = False
                 return ending("stopped", stop_reason=reason)
             self._say_something(hand)
