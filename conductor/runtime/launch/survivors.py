@@ -35,26 +35,23 @@ CLEAN_PASSES = 2
 
 
 class Survivors:
-    """Counts clean passes for each attempt that is being ended."""
+    """Ends attempts, and remembers of which a living process was ever found."""
 
     def __init__(self, bus: OwnBus) -> None:
         self._bus = bus
-        self._clean: dict[AttemptId, int] = {}
         self._met: set[AttemptId] = set()
 
     def end(self, attempt: AttemptId, trace: Trace) -> bool:
         """KILL what is left of the attempt; True once two passes in a row found nothing."""
         if not HAVE_PROC:
             return _end_group(trace.command)
-        while self._clean.get(attempt, 0) < CLEAN_PASSES:
+        for _ in range(CLEAN_PASSES):
             left = list(find(self._bus, attempt, trace))
+            for info in left:
+                _kill(info)
             if left:
                 self._met.add(attempt)
-                self._clean[attempt] = 0
-                for info in left:
-                    _kill(info)
                 return False
-            self._clean[attempt] = self._clean.get(attempt, 0) + 1
         return True
 
     def met(self, attempt: AttemptId) -> bool:
@@ -63,7 +60,6 @@ class Survivors:
 
     def forget(self, attempt: AttemptId) -> None:
         """The attempt is closed."""
-        self._clean.pop(attempt, None)
         self._met.discard(attempt)
 
 
