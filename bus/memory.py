@@ -252,6 +252,8 @@ class MemoryHost(MemoryReader):
 
     def checkpoint(self, state: JsonObject) -> None:
         """Keep a snapshot of the state after the last committed record."""
+        if self._batch:
+            raise ValueError("a snapshot is of what is committed, and something is staged")
         if self._bus.lines and not self._bus.blocked:
             kept = [found for found in self._bus.snapshots if found.seq != self._seq]
             epoch = decode_record(self._bus.lines[-1]).epoch
@@ -267,15 +269,7 @@ class MemoryHost(MemoryReader):
 
     def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
         """Return what was handed in; it stays until `discard`."""
-        messages = [Incoming(name, message) for name, message in self._bus.inbox.items()]
-        messages.sort(
-            key=lambda item: (
-                item.message.attempt,
-                item.message.type == "RESULT",
-                item.message.timestamp,
-                item.message.id,
-            )
-        )
+        messages = sorted((Incoming(*item) for item in self._bus.inbox.items()), key=_order)
         aside, self._set_aside = tuple(self._set_aside), []
         return Scan(tuple(messages), tuple(order for _, order in sorted(self._bus.orders.items())), aside)
 
@@ -400,3 +394,8 @@ class MemoryHand:
             return False
         self._own.files[name] = dumps(body).encode()
         return True
+
+
+def _order(item: Incoming) -> tuple[str, bool, str, str]:
+    message = item.message
+    return message.attempt, message.type == "RESULT", message.timestamp, message.id

@@ -44,7 +44,9 @@ class FileReader:
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
-        return (kept.snapshot for kept in snapshots.read_all(self.folders) if self._tail.holds(kept.place))
+        for kept in snapshots.read_all(self.folders):
+            if self._tail.locate(kept.snapshot.seq, kept.place) is not None:
+                yield kept.snapshot
 
     def lost(self) -> tuple[tuple[int, int], ...]:
         """Return (first, last) of each span of records that a repair had to give up."""
@@ -66,10 +68,9 @@ class FileReader:
         """Let the follower begin from the newest snapshot that it understands; return its seq, or 0."""
         for kept in snapshots.read_all(self.folders):
             snapshot = kept.snapshot
-            if snapshot.seq < at_least or not self._tail.holds(kept.place):
-                continue
-            if follower.restore(snapshot, self.load_plan):
-                self._tail.begin_at(kept.place, snapshot.seq, snapshot.epoch)
+            place = self._tail.locate(snapshot.seq, kept.place) if snapshot.seq >= at_least else None
+            if place is not None and follower.restore(snapshot, self.load_plan):
+                self._tail.begin_at(place, snapshot.seq, snapshot.epoch)
                 return snapshot.seq
         return 0
 

@@ -16,7 +16,7 @@ from bus.folders import Folders
 from bus.journal import FLAGS, MAX_KEPT, Journal, Keep
 from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, split
 from bus.projection import Projection, View, concerns
-from bus.segments import Files, Place, holds, is_beginning, number_at, open_files, read_segment, unreachable, wrong
+from bus.segments import Files, Place, is_beginning, locate, number_at, open_files, read_segment, unreachable, wrong
 from bus.snapshots import Keeper
 from bus.wire import Record, WireError, decode_sound, is_line
 
@@ -27,12 +27,14 @@ _SUPERSEDED = "a conductor that had been replaced wrote this in the moment in wh
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class Looked:
     """What a look through the active file found."""
 
     end: int
     """Offset behind the last sound line."""
     place: Place
+    last: int
+    """Seq of the last record."""
     bad: str = ""
     """What is wrong behind `end`; empty where nothing is."""
     newer: tuple[int, int] | None = None
@@ -55,10 +57,10 @@ def open_journal(folders: Folders, owner: str, keep: Keep, *, sync: bool) -> tup
             fs.sync(folders.root)  # the folders of segments and blobs may be new
         files.check()
         _take_copies_away(folders, files)
-        looked = _look_through(folders, files)
+        looked = look_through(folders, files)
         while looked.newer is not None:
             files = _without_superseded(folders, files, looked.newer, owner, keep, sync=sync)
-            looked = _look_through(folders, files)
+            looked = look_through(folders, files)
         if _is_in_doubt(folders):
             files = _renewed(folders, files, _read(folders, files.fd, 0, looked.end), owner, sync=True)
             fs.discard(layout.DOUBT, folders.root)
@@ -68,7 +70,7 @@ def open_journal(folders: Folders, owner: str, keep: Keep, *, sync: bool) -> tup
         raise
 
 
-def _made(folders: Folders, files: Files, looked: _Looked, keep: Keep, *, sync: bool) -> Journal:
+def _made(folders: Folders, files: Files, looked: Looked, keep: Keep, *, sync: bool) -> Journal:
     journal = Journal(folders, files.fd, files.first, sync=sync)
     journal.place = looked.place
     if journal.size > looked.end:
@@ -88,7 +90,8 @@ def _take_copies_away(folders: Folders, files: Files) -> None:
         folders.fs.discard(segment.name, folders.fd(layout.SEGMENTS))
 
 
-def _look_through(folders: Folders, files: Files) -> _Looked:
+def look_through(folders: Folders, files: Files) -> Looked:
+    """Look through the active file. Raises BusCorrupt for damage that had been acknowledged."""
     fs = folders.fs
     chain, end, place, bad = Chain(files.first - 1), 0, Place(files.first, 0, ""), ""
     for line, size, whole in split(fs.read_chunks(files.fd, 0)):
@@ -105,11 +108,11 @@ def _look_through(folders: Folders, files: Files) -> _Looked:
             raise corrupt(layout.JOURNAL, error, number_at(fs, files.fd, end)) from error
         if verdict is Verdict.SUPERSEDES:
             head = head_of(line)
-            return _Looked(end, place, newer=(head.seq, head.epoch))
+            return Looked(end, place, chain.seq, newer=(head.seq, head.epoch))
         end += size
         if verdict is Verdict.COUNTS:
             place = Place(files.first, end, crc_of(line))
-    return _Looked(end, place, bad)
+    return Looked(end, place, chain.seq, bad)
 
 
 def _without_superseded(
@@ -195,8 +198,7 @@ class Recovery:
 
     def run(self, follower: Follower | None) -> list[str]:
         """Bring projection and follower to the end of the journal; return the foreign names found in `events/`."""
-        kept = self._begin(follower)
-        for file, end, line in self._lines(kept.place if kept else None):
+        for file, end, line in self._lines(self._begin(follower)):
             self._keeper.behind += len(line) + 1
             shown = concerns(line)
             if follower is None and not shown and not self._owners:
@@ -218,18 +220,20 @@ class Recovery:
             self._checkpoint(follower, self._journal.place)
         return foreign
 
-    def _begin(self, follower: Follower | None) -> snapshots.Kept | None:
+    def _begin(self, follower: Follower | None) -> Place | None:
         """Begin from the newest snapshot that fits the journal and that the follower understands."""
         lost = max((segment.last for segment in self._files.sealed if segment.lost), default=0)
         for kept in snapshots.read_all(self._folders):
-            if kept.snapshot.seq < lost or not holds(self._folders, self._files, kept.place):
+            seq = kept.snapshot.seq
+            place = locate(self._folders, self._files, seq, kept.place) if seq >= lost else None
+            if place is None:
                 continue
             if follower is None or follower.restore(kept.snapshot, self._load_plan):
-                self._chain = Chain(kept.snapshot.seq, kept.snapshot.epoch)
+                self._chain = Chain(seq, kept.snapshot.epoch)
                 self._rebooted = kept.boot != self._folders.fs.boot()
                 self._projection.begin(View(kept.events), look_inside=self._rebooted)
                 self._keeper.begin(kept)
-                return kept
+                return place
         if lost and follower is not None:
             raise unreachable(self._files.sealed)
         self._projection.begin(View())

@@ -11,7 +11,8 @@ begins where the opened file begins is that file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bus import layout
@@ -90,20 +91,28 @@ def listed(folders: Folders) -> list[Segment]:
     return sorted(Segment(span[0], span[1], name, span[2]) for name, span in found if span is not None)
 
 
-def open_files(folders: Folders, flags: int = 0) -> Files | None:
-    """Look at the journal; None where the bus was never used. Raises BusCorrupt where there is no such file."""
+def open_active(folders: Folders, flags: int = 0) -> tuple[int, os.stat_result] | None:
+    """Open `queue.jsonl`; None where it is missing. Raises BusCorrupt where it is no file."""
     try:
-        fd, found = folders.fs.open_regular(layout.JOURNAL, at=folders.root, flags=flags)
+        return folders.fs.open_regular(layout.JOURNAL, at=folders.root, flags=flags)
     except FileNotFoundError:
-        if folders.fs.names(folders.fd(layout.EPOCHS)) or listed(folders):
-            raise corrupt(layout.JOURNAL, "it is missing") from None
         return None
     except Refused as error:
         raise corrupt(layout.JOURNAL, error) from error
+
+
+def open_files(folders: Folders, flags: int = 0) -> Files | None:
+    """Look at the journal; None where the bus was never used. Raises BusCorrupt where there is no such file."""
+    active = open_active(folders, flags)
+    if active is None:
+        if folders.fs.names(folders.fd(layout.EPOCHS)) or listed(folders):
+            raise corrupt(layout.JOURNAL, "it is missing")
+        return None
+    fd, found = active
     try:
         segments = listed(folders)
-        last = segments[-1].last if segments else 0
-        first = _first_seq(folders.fs, fd) or last + 1
+        # Only now: the file may have been empty when it was opened, and filled and sealed since.
+        first = first_seq(folders.fs, fd) or (segments[-1].last + 1 if segments else 1)
         sealed = tuple(segment for segment in segments if segment.first < first)
         copies = tuple(segment for segment in segments if segment.first >= first)
         return Files(sealed, copies, fd, found, first)
@@ -112,7 +121,7 @@ def open_files(folders: Folders, flags: int = 0) -> Files | None:
         raise
 
 
-def _first_seq(fs: FileSystem, fd: int) -> int | None:
+def first_seq(fs: FileSystem, fd: int) -> int | None:
     """Seq of the file's first line; None where there is none, or it is damaged."""
     line, newline, _ = fs.read_at(fd, MAX_LINE, 0).partition(b"\n")
     try:
@@ -121,7 +130,9 @@ def _first_seq(fs: FileSystem, fd: int) -> int | None:
         return None
 
 
-def read_segment(folders: Folders, segment: Segment, offset: int, chain: Chain) -> Iterator[tuple[int, bytes]]:
+def read_segment(
+    folders: Folders, segment: Segment, offset: int, chain: Chain
+) -> Generator[tuple[int, bytes], None, None]:
     """Yield (offset behind it, line) of each line that counts, from `offset` to the segment's last record.
 
     What stands behind that was written by somebody who did not know that the file was sealed. Records that are lost
@@ -186,18 +197,30 @@ def number_at(fs: FileSystem, fd: int, offset: int) -> int:
     return before + 1
 
 
-def holds(folders: Folders, files: Files, place: Place) -> bool:
-    """Tell whether the journal has this line at this place."""
-    if place.file == files.first:
-        return _holds(folders.fs, files.fd, place)
+def locate(folders: Folders, files: Files, seq: int, place: Place) -> Place | None:
+    """Return the place of a record's line; None where the journal has no such line.
+
+    `place` is where it was once. A repair may have moved it into another file since.
+    """
+    for first, fd in _holding(folders, files, seq):
+        if first == place.file and _holds(folders.fs, fd, place):
+            return place
+        end = 0
+        for line, size, whole in split(folders.fs.read_chunks(fd, 0)):
+            end += size
+            if whole and is_line(line) and crc_of(line) == place.crc and line.startswith(b'{"seq":%d,' % seq):
+                return Place(first, end, place.crc)
+    return None
+
+
+def _holding(folders: Folders, files: Files, seq: int) -> Iterator[tuple[int, int]]:
+    """Yield (first seq, descriptor) of the file that should hold a record, if it can be opened."""
+    if seq >= files.first:
+        yield files.first, files.fd
     for segment in files.sealed:
-        if segment.first == place.file and not segment.lost:
-            try:
-                with opened(folders, segment) as fd:
-                    return _holds(folders.fs, fd, place)
-            except BusCorrupt:
-                return False
-    return False
+        if segment.first <= seq <= segment.last and not segment.lost:
+            with suppress(BusCorrupt), opened(folders, segment) as fd:
+                yield segment.first, fd
 
 
 def _holds(fs: FileSystem, fd: int, place: Place) -> bool:

@@ -84,7 +84,9 @@ def write(folders: Folders, scratch: str, snapshot: Snapshot, place: Place, even
     whole = b"%ssha256:%s\n" % (body, hashlib.sha256(body).hexdigest().encode())
     at = folders.refresh(layout.SNAPSHOTS)
     folders.fs.replace(scratch, folders.refresh(layout.TMP), layout.snapshot_name(snapshot.seq), at, whole)
-    for seq in _seqs(folders)[KEPT:]:
+    seqs = _seqs(folders)
+    later = [seq for seq in seqs if seq > snapshot.seq]  # of a journal that has lost its end since
+    for seq in (*later, *seqs[len(later) + KEPT :]):
         folders.fs.discard(layout.snapshot_name(seq), at)
     return len(whole)
 

@@ -10,7 +10,7 @@ from bus import blobs, layout
 from bus._fs import Refused
 from bus.folders import Folders, identity
 from bus.lines import Chain, Verdict, corrupt, split
-from bus.segments import Files, Place, Segment, holds, number_at, open_files, opened, read_segment, wrong
+from bus.segments import Files, Place, Segment, locate, number_at, open_files, opened, read_segment, wrong
 from bus.wire import Record, WireError, decode_sound, is_line
 
 _UNKNOWN = (0, 0)
@@ -48,13 +48,13 @@ class Tail:
                 yield blobs.resolve(self._folders, _decoded(line))
 
     def begin_at(self, place: Place, seq: int, epoch: int) -> None:
-        """Go on behind a record whose place is known to fit the journal."""
+        """Go on behind a record whose place was located."""
         self._cursor, self._chain = _Cursor(place.file, _UNKNOWN, place.end), Chain(seq, epoch)
 
-    def holds(self, place: Place) -> bool:
-        """Tell whether the journal has this line at this place."""
+    def locate(self, seq: int, place: Place) -> Place | None:
+        """Return the place of a record's line, which was once at `place`; None where the journal has no such line."""
         with self._files() as files:
-            return files is not None and holds(self._folders, files, place)
+            return locate(self._folders, files, seq, place) if files else None
 
     def lost(self) -> tuple[Segment, ...]:
         """The spans of records that a repair had to give up."""

@@ -1,0 +1,301 @@
+"""`doctor --repair`: what can be used again, and what is said about the rest."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bus import journal, layout
+from bus.errors import BusCorrupt, BusGone, HeldByOther
+from bus.reader import open_reader
+from bus.repair import repair
+from conductor.testing.disk import Killed, ModelDisk
+from tests.unit.bus.journals import Texts, names, put, start, texts
+
+ALL = [str(number) for number in range(1, 12)]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file of the journal is full after four records or so."""
+    monkeypatch.setattr(journal, "SEGMENT", 800)
+
+
+def filled(root: Path | str, *, snapshot: bool, disk: ModelDisk | None = None) -> None:
+    """Segments 1-4 and 5-8, and 9 to 11 in `queue.jsonl`; perhaps a snapshot of the ninth."""
+    host = start(root, fs=disk.process() if disk else None)
+    for text in ALL:
+        put(host, text)
+        if snapshot and text == "9":
+            host.checkpoint({"texts": ALL[:9]})
+    host.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "bus"
+
+
+def segment(root: Path, first: int) -> Path:
+    return root / "segments" / layout.segment_name(first, first + 3)
+
+
+def harm(path: Path, text: str) -> None:
+    whole = path.read_bytes()
+    assert f'"{text}"'.encode() in whole
+    path.write_bytes(whole.replace(f'"{text}"'.encode(), b'"?"'))
+
+
+def state(root: Path) -> list[str]:
+    """What a start makes of it; a reader agrees."""
+    follower, looking = Texts(), Texts()
+    host = start(root, follower)
+    open_reader(root).follow(looking)
+    assert looking.texts == follower.texts
+    put(host, "next")
+    assert texts(root)[-1] == "next"
+    host.close()
+    return follower.texts
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_nothing_is_done_where_nothing_is_damaged(root: Path, snapshot: bool) -> None:
+    filled(root, snapshot=snapshot)
+    with (root / "queue.jsonl").open("ab") as torn:
+        torn.write(b'{"seq":12,')  # every start repairs that
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert repair(root) == []
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert state(root) == ALL
+
+
+@pytest.mark.parametrize("text", ["1", "2", "4", "6"])
+def test_damage_in_front_of_a_snapshot_costs_records_and_not_the_state(root: Path, text: str) -> None:
+    filled(root, snapshot=True)
+    first = 1 if int(text) < 5 else 5
+    harm(segment(root, first), text)
+    with pytest.raises(BusCorrupt):
+        texts(root)
+    said = repair(root)
+    assert said[-1].startswith(f"record {text}: lost. The state is not touched")
+    assert layout.segment_name(int(text), int(text), lost=True) in names(root / "segments")
+    assert texts(root) == [one for one in ALL if one != text]
+    assert open_reader(root).lost() == ((int(text), int(text)),)
+    assert repair(root) == []
+    assert state(root) == ALL
+    kept = [path for path in (root / "quarantine").iterdir() if path.suffix != ".why"]
+    assert any(b'"?"' in path.read_bytes() for path in kept)
+
+
+def test_a_snapshot_that_nobody_understands_leads_over_no_gap(root: Path) -> None:
+    filled(root, snapshot=True)
+    harm(segment(root, 1), "2")
+    assert "the journal ends before record 2 now" in repair(root, follower=Texts(understands=False))[-1]
+    assert state(root) == ALL[:1]
+
+
+def test_damage_in_the_growing_file_in_front_of_a_snapshot(root: Path) -> None:
+    filled(root, snapshot=False)
+    host = start(root)
+    host.checkpoint({"texts": ALL})
+    host.close()
+    harm(root / "queue.jsonl", "10")
+    repair(root)
+    assert texts(root) == [*ALL[:9], "11"]
+    assert state(root) == ALL
+
+
+def test_a_whole_file_that_is_gone_in_front_of_a_snapshot(root: Path) -> None:
+    filled(root, snapshot=True)
+    segment(root, 5).unlink()
+    assert "records 5 to 8: lost" in repair(root)[-1]
+    assert texts(root) == [*ALL[:4], *ALL[8:]]
+    assert state(root) == ALL
+
+
+def test_where_records_are_lost_only_a_snapshot_leads_over_the_gap(root: Path) -> None:
+    filled(root, snapshot=True)
+    harm(segment(root, 1), "2")
+    repair(root)
+    for follow in (
+        lambda: start(root, Texts(understands=False)),
+        lambda: open_reader(root).follow(Texts(understands=False)),
+        lambda: open_reader(root).follow(Texts(), whole=True),
+    ):
+        with pytest.raises(BusCorrupt, match="record 2 is missing, and there is no snapshot behind"):
+            follow()
+    assert state(root) == ALL
+
+
+@pytest.mark.parametrize("text", ["1", "2", "5", "7", "9", "10"])
+def test_without_a_snapshot_the_journal_ends_before_the_damage(root: Path, text: str) -> None:
+    filled(root, snapshot=False)
+    number = int(text)
+    harm(root / "queue.jsonl" if number > 8 else segment(root, 1 if number < 5 else 5), text)
+    said = repair(root)
+    assert f"the journal ends before record {text} now" in said[-1]
+    assert f"{11 - number} records behind it were sound" in said[-1]
+    assert repair(root) == []
+    assert texts(root) == ALL[: number - 1]
+    assert state(root) == ALL[: number - 1]
+    kept = b"".join(path.read_bytes() for path in (root / "quarantine").iterdir())
+    assert all(f'"text":"{one}"'.encode() in kept for one in ALL[number:])
+
+
+@pytest.mark.parametrize("first", [1, 5])
+def test_without_a_snapshot_the_journal_ends_before_a_file_that_is_gone(root: Path, first: int) -> None:
+    filled(root, snapshot=False)
+    segment(root, first).unlink()
+    repair(root)
+    assert state(root) == ALL[: first - 1]
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_something_else_in_the_place_of_the_journal_is_set_aside(root: Path, tmp_path: Path, kind: str) -> None:
+    filled(root, snapshot=False)
+    (root / "queue.jsonl").rename(tmp_path / "elsewhere")
+    if kind == "folder":
+        (root / "queue.jsonl").mkdir()
+    else:
+        (root / "queue.jsonl").symlink_to(tmp_path / "elsewhere")
+    assert "was moved to quarantine" in repair(root)[0]
+    assert state(root) == ALL[:8]
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_a_journal_that_was_removed(root: Path, snapshot: bool) -> None:
+    filled(root, snapshot=snapshot)
+    (root / "queue.jsonl").unlink()
+    (said,) = repair(root)
+    assert said == "queue.jsonl was missing: whatever was recorded behind record 8 is lost"
+    assert state(root) == ALL[:8]
+
+
+def test_snapshots_of_records_that_were_cut_off_do_not_outlive_new_ones(root: Path) -> None:
+    filled(root, snapshot=True)
+    harm(root / "queue.jsonl", "10")
+    (root / "queue.jsonl").unlink()
+    repair(root)
+    host = start(root)
+    put(host, "new")
+    host.checkpoint({"texts": ["new state"]})
+    host.close()
+    assert names(root / "snapshots") == [layout.snapshot_name(9)]
+    assert state(root) == ["new state"]
+
+
+def test_something_that_is_no_record_is_taken_out(root: Path) -> None:
+    filled(root, snapshot=False)
+    for path in (segment(root, 1), root / "queue.jsonl"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([*lines[:1], b"no record\n", *lines[1:]]))
+    with pytest.raises(BusCorrupt):
+        texts(root)
+    assert len(repair(root)) == 2
+    assert texts(root) == ALL
+    assert state(root) == ALL
+
+
+def test_a_payload_that_is_lost_is_a_record_that_is_lost(root: Path) -> None:
+    host = start(root)
+    put(host, "1")
+    put(host, "2", size=5000)
+    put(host, "3")
+    host.close()
+    for blob in (root / "blobs").iterdir():
+        blob.unlink()
+    with pytest.raises(BusCorrupt):
+        texts(root)
+    repair(root)
+    assert state(root) == ["1"]
+
+
+def test_an_older_copy_in_the_place_of_the_journal_is_set_aside(root: Path) -> None:
+    filled(root, snapshot=False)
+    lines = segment(root, 5).read_bytes().splitlines(keepends=True)
+    (root / "queue.jsonl").write_bytes(lines[0] + b"edited\n" + lines[1])
+    repair(root)
+    assert state(root) == ALL[:8]
+
+
+def test_a_segment_of_a_foreign_hand_does_not_win(root: Path) -> None:
+    filled(root, snapshot=False)
+    (root / "segments" / layout.segment_name(1, 999)).write_text("mine")
+    repair(root)
+    assert state(root) == ALL
+
+
+def test_requirement_10_a_journal_in_use_is_left_alone(root: Path) -> None:
+    filled(root, snapshot=False)
+    host = start(root)
+    with pytest.raises(HeldByOther):
+        repair(root)
+    host.close()
+    with pytest.raises(BusGone):
+        repair(root.with_name("nowhere"))
+
+
+def _lose_a_line(path: str, text: str) -> Callable[[ModelDisk], None]:
+    def damage(disk: ModelDisk) -> None:
+        disk.write(path, disk.read(path).replace(f'"{text}"'.encode(), b'"?"'))
+        process = disk.process()
+        process.sync(process.open(path, os.O_RDONLY))
+
+    return damage
+
+
+def _remove(path: str) -> Callable[[ModelDisk], None]:
+    def damage(disk: ModelDisk) -> None:
+        process = disk.process()
+        folder, _, name = path.rpartition("/")
+        process.unlink(name, process.open_directory(folder))
+        process.sync(process.open_directory(folder))
+
+    return damage
+
+
+DAMAGE = {
+    "first segment": _lose_a_line("/bus/segments/000000000001-000000000004.jsonl", "2"),
+    "second segment": _lose_a_line("/bus/segments/000000000005-000000000008.jsonl", "5"),
+    "growing file": _lose_a_line("/bus/queue.jsonl", "9"),
+    "segment gone": _remove("/bus/segments/000000000005-000000000008.jsonl"),
+    "journal gone": _remove("/bus/queue.jsonl"),
+}
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_requirement_3_a_repair_that_dies_at_any_call_can_be_run_again(damage: str, snapshot: bool) -> None:
+    """Killed, or the power cut: the next one ends with the same journal as one that was not disturbed."""
+    ends: list[tuple[list[str], list[str]]] = []
+    for at in itertools.count(0):
+        disk = ModelDisk(Random(at))
+        filled("/bus", snapshot=snapshot, disk=disk)
+        process = disk.process()
+        process.sync(process.open_directory("/bus/snapshots"))
+        for name in disk.names("/bus/snapshots"):
+            process.sync(process.open(name, os.O_RDONLY, at=process.open_directory("/bus/snapshots")))
+        DAMAGE[damage](disk)
+        process.calls, process.dies_at = 0, at
+        try:
+            repair("/bus", fs=process)
+        except Killed:
+            if at % 2:
+                disk.power_cut()
+            repair("/bus", fs=disk.process())
+        else:
+            if at:
+                assert at > 50
+                break
+        follower = Texts()
+        host = start("/bus", follower, disk.process())
+        assert host.notes == []
+        ends.append((follower.texts, texts("/bus", fs=disk.process())))
+        host.close()
+    assert ends[0][0] == ALL or not (snapshot and "segment" in damage)
+    assert all(end == ends[0] for end in ends), [(at, end) for at, end in enumerate(ends) if end != ends[0]]
