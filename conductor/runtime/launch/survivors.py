@@ -7,8 +7,8 @@ that find nothing prove emptiness.
 
 Why a session number can be trusted: as long as one of its processes lives, the kernel gives its number to no other
 process. Had the number been given away meanwhile, the new owner leads a session of its own: then a leader with that pid
-lives again, and the session is not taken for ours. A number that was seen in another realm is never used: the caller
-leaves it out of the trace.
+lives again, and the session is not taken for ours. Nor is it for a process that carries the nonce of another attempt.
+A number that was seen in another realm is never used: the caller leaves it out of the trace.
 
 What policy keeps is left alone and does not count: programs of certain names, and, where the task may leave processes
 behind and its command has ended, whatever made a session of its own, as a server does that was started on purpose. What
@@ -73,8 +73,9 @@ def find(bus: OwnBus, attempt: AttemptId, trace: Trace) -> Iterator[ProcessInfo]
     for info in all_processes():
         if info.dead or info.pid == os.getpid():
             continue
-        in_session = session and info.session == session and info.start_ticks >= since
-        if not trace.only_worker and (in_session or carries_nonce(info.pid, nonce)):
+        in_session = bool(session) and info.session == session and info.start_ticks >= since
+        carried = nonces(info.pid)
+        if not trace.only_worker and (in_session if carried is None else nonce in carried):
             kept = info.name in trace.spared or (keeps and info.session != led)
             if not kept and not bus.is_anothers(info.pid, attempt):
                 yield info
@@ -106,15 +107,13 @@ def _is_exclusive(pid: int, fd: str) -> bool:
         return False
 
 
-def carries_nonce(pid: int, nonce: bytes) -> bool:
-    """Tell whether the process was started with this nonce (possibly one of a chain) in its environment.
-
-    A process of another user cannot be read and does not carry it as far as we can tell.
-    """
+def nonces(pid: int) -> list[bytes] | None:
+    """Return the nonces (a chain, where runs are nested) that a process was started with; None where it has none, or
+    belongs to another user and cannot be read."""
     for entry in environment(pid):
         if entry.startswith(NONCE_VARIABLE):
-            return nonce in re.split(rb"[^0-9a-f]+", entry[len(NONCE_VARIABLE) :])
-    return False
+            return re.split(rb"[^0-9a-f]+", entry[len(NONCE_VARIABLE) :])
+    return None
 
 
 def _leaderless(session: int) -> bool:

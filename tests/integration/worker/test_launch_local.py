@@ -244,3 +244,14 @@ def test_a_worker_that_lingers_is_ended_alone(bench: Bench) -> None:
         assert not alive(daemon)
     finally:
         other.close()
+
+
+def test_a_process_with_the_nonce_of_another_attempt_is_not_taken_for_its_session(bench: Bench) -> None:
+    spec = bench.launch(("sh", "-c", "CONDUCTOR_NONCE=ffffffff sleep 76 & echo $! >other; env -i sleep 77 & wait"))
+    command = bench.wait_command(spec)
+    stranger = bench.pid("other")
+    wait_for(lambda: b"ffffffff" in Path(f"/proc/{stranger}/environ").read_bytes(), "the exec")
+    die(bench, spec.attempt, command["session"])
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
+    assert alive(stranger)
+    os.kill(stranger, signal.SIGKILL)
