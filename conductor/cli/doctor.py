@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from conductor.cli.escape import one_line
 from conductor.cli.exit_codes import Exit
-from conductor.cli.options import TRACK, bus_dir_option, examples, json_option
+from conductor.cli.options import bus_dir_option, examples, json_option, optional_track_argument
 from conductor.cli.output import out, paint, print_json, wants_colour
-from conductor.cli.track import Track, resolve
+from conductor.cli.track import Track, resolve, spoken
 from conductor.core.wording import plural
 
 if TYPE_CHECKING:
@@ -31,20 +32,18 @@ STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
         ("doctor my-track --verify", "compare all with the journal"),
     )
 )
-@click.argument("track", required=False, metavar="[TRACK]")
+@optional_track_argument
 @click.option("--verify", is_flag=True, help="Also read the whole journal and compare all that follows from it.")
 @json_option("One JSON object.")
 @bus_dir_option
-@click.pass_context
-def doctor(context: click.Context, track: str | None, verify: bool, as_json: bool, bus_dir: str | None) -> int:
+def doctor(track: str | None, verify: bool, as_json: bool, bus_dir: str | None) -> int:
     """Look at this machine and, with TRACK, at its file system and its bus. It only looks."""
     if track is None:
         if verify or bus_dir is not None:
             raise click.UsageError("--verify and --bus-dir are about a track: name it")
-        return show(_machine(), as_json=as_json)
-    context.meta[TRACK] = track
+        return show(_machine(), None, as_json=as_json)
     place = resolve(track, bus_dir)
-    return show(_track(place, verify=verify), as_json=as_json)
+    return show(_track(place, verify=verify), place, as_json=as_json)
 
 
 def _machine() -> Iterator[Finding]:
@@ -78,11 +77,13 @@ def _track(track: Track, *, verify: bool) -> Iterator[Finding]:
     yield from odd_files(root.folders)
 
 
-def show(findings: Iterable[Finding], *, as_json: bool) -> int:
+def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> int:
     """Print findings as they come; return the exit code."""
     colour = wants_colour(sys.stdout)
     seen = []
     for found in findings:
+        if track and found.hint:
+            found = replace(found, hint=spoken(found.hint, track.label, track.bus_dir))
         seen.append(found)
         if not as_json:
             out(as_text(found, colour=colour))

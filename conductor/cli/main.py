@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import click
 
+from bus.errors import BusError
 from conductor.cli.exit_codes import Exit
 from conductor.cli.failure import report
-from conductor.cli.options import TRACK
+from conductor.cli.options import BUS_DIR, TRACK
 from conductor.cli.output import is_gone, out, silence
+from conductor.cli.track import spoken
 from conductor.errors import ConductorError, PlanError
 
 
@@ -154,8 +156,12 @@ def _invoke(arguments: list[str]) -> int:
         with conductor.make_context("conductor", arguments) as context:
             try:
                 code = conductor.invoke(context)
-            except PlanError as error:
-                error.track = context.meta.get(TRACK)
+            except (ConductorError, BusError) as error:
+                track = context.meta.get(TRACK)
+                if isinstance(error, PlanError):
+                    error.track = track
+                if track and error.hint:
+                    error.hint = spoken(error.hint, track, context.meta.get(BUS_DIR))
                 raise
     except click.exceptions.Exit as done:
         return done.exit_code

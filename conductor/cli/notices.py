@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 from bus.reader import FileReader
+from bus.room import Room
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.track import Track
 from conductor.core.wording import plural
-
-READ_ONLY = "the file system of the bus is read-only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +41,12 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
 
 
 def _paused(reader: FileReader, loaded: Loaded) -> str | None:
-    """The last words of the conductor; on a read-only mount it could leave none."""
+    """The last words of the conductor; on a disk without room it could leave none."""
     if loaded.holder is None:
         return None
     if (said := loaded.holder.extra.get("paused")) is not None:
         return str(said)
-    return READ_ONLY if os.fstatvfs(reader.folders.root).f_flag & os.ST_RDONLY else None
+    return Room(reader.folders).said_by_disk()
 
 
 def lines_of(track: Track, notices: Notices) -> list[str]:

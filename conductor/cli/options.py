@@ -13,19 +13,31 @@ TRACK = "conductor.cli.track"
 """Key in a context's `meta` of the argument TRACK as it was typed."""
 
 
-def _remember(context: click.Context, _: click.Parameter, track: str) -> str:
+BUS_DIR = "conductor.cli.bus_dir"
+"""Key in a context's `meta` of the option --bus-dir as it was typed."""
+
+
+def _remember(context: click.Context, _: click.Parameter, track: str | None) -> str | None:
     context.meta[TRACK] = track
     return track
+
+
+def _remember_bus(context: click.Context, _: click.Parameter, bus_dir: str | None) -> str | None:
+    context.meta[BUS_DIR] = bus_dir
+    return bus_dir
 
 
 track_argument: Decorator = click.argument("track", metavar="TRACK", callback=_remember)
 """The folder of a track."""
 
+optional_track_argument: Decorator = click.argument("track", metavar="[TRACK]", required=False, callback=_remember)
+"""The folder of a track, for a verb that can do without."""
+
 task_argument: Decorator = click.argument("task", metavar="TASK")
 """A task's id, exactly as the plan writes it."""
 
 bus_dir_option: Decorator = click.option(
-    "--bus-dir", metavar="DIR", help="Where the bus is (default TRACK/.message-bus)."
+    "--bus-dir", metavar="DIR", callback=_remember_bus, help="Where the bus is (default TRACK/.message-bus)."
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,15 @@ class Track:
         plain = list(takewhile(lambda word: not word.startswith("-"), words))
         rest = words[len(plain) :]
         return shlex.join([PROGRAM, verb, *plain, *options, *(["--", *rest] if rest else [])])
+
+
+_COMMAND = re.compile(r"\bconductor ([a-z]+) TRACK((?: --[a-z-]+)*)")
+
+
+def spoken(hint: str, label: str, bus_dir: str | None) -> str:
+    """Put the user's own words into a hint that says `conductor VERB TRACK`: those who wrote it know no track."""
+    track = Track(label, Path(label), Path(label), bus_dir)
+    return _COMMAND.sub(lambda match: track.command(match[1], options=match[2].split()), hint)
 
 
 def resolve(label: str, bus_dir: str | None = None) -> Track:

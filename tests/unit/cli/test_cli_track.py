@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conductor.cli.main import run_command_line
-from conductor.cli.track import Track, resolve
+from conductor.cli.track import Track, resolve, spoken
 
 PLAN = '```yaml\ndag:\n  nodes:\n    - {id: "-x", name: dash, run: [sh, -c, "exit 3"]}\n```\n'
 
@@ -149,3 +149,33 @@ def test_the_agent_is_no_choice_of_this_version(tmp_path: Path, capsys: pytest.C
     track = write(tmp_path / "t", PLAN.replace(', run: [sh, -c, "exit 3"]', ""))
     assert run_command_line(["run", str(track), "--agent", "claude", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "agent_missing"
+
+
+@pytest.mark.parametrize(
+    ("label", "bus_dir", "expected"),
+    [
+        ("my track", None, "keep a copy, then: conductor doctor 'my track' --repair"),
+        ("-t", "b", "keep a copy, then: conductor doctor --repair --bus-dir b -- -t"),
+    ],
+)
+def test_a_hint_that_knows_no_track_is_given_the_one_that_was_typed(
+    label: str, bus_dir: str | None, expected: str
+) -> None:
+    assert spoken("keep a copy, then: conductor doctor TRACK --repair", label, bus_dir) == expected
+    assert spoken("`conductor status` lists them", label, bus_dir) == "`conductor status` lists them"
+
+
+def test_errors_of_the_bus_name_the_track_in_their_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    track = write(tmp_path / "t")
+    assert run_command_line(["run", str(track), "--retries", "0"]) == 1
+    journal = track / ".message-bus" / "queue.jsonl"
+    first, second, *rest = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([first, second.replace(b'"seq":2', b'"seq":7'), *rest]))
+    for verb in ("run", "status"):
+        capsys.readouterr()
+        assert run_command_line([verb, str(track), "--json"]) == 5
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert error["code"] == "bus_corrupt"
+        assert f"conductor doctor {track} --repair" in error["hint"]
+    assert run_command_line(["doctor", str(track)]) == 5
+    assert f"conductor doctor {track} --repair" in capsys.readouterr().out
