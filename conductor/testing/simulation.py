@@ -84,6 +84,8 @@ class Simulation:
         """All that live."""
         self._alone: set[SimulatedConductor] = set()
         """Those beside which no other lived at their start."""
+        self._usurped: set[ModelProcess] = set()
+        """Conductors whose lock file was deleted."""
         self._over = False
         self._disk_well_at: float | None = None
         self._copies: dict[str, bytes] = {}
@@ -155,6 +157,8 @@ class Simulation:
         self._heal()
 
     def _before_call(self, process: ModelProcess, call: str) -> None:
+        if call in DESTRUCTIVE and process in self._usurped:
+            return
         if trouble := self._fuse.next(call):
             self._strike(trouble, process, call)
         self._switch_in -= 1
@@ -181,6 +185,8 @@ class Simulation:
                 self._pause()
             case Trouble.USURP if self._is_conductor(process) and call not in DESTRUCTIVE:
                 self._usurp()
+            case Trouble.FULL_DISK | Trouble.READ_ONLY | Trouble.FAILED_SYNC if self._disk_well_at is not None:
+                self._fuse.put_off(trouble)  # one at a time: a disk that fails and is full keeps no word of it
             case Trouble.FULL_DISK:
                 self.disk.faults.room = self.random.choice((0, 0, 100, 700))
                 self.disk.faults.no_names = self.random.random() < 0.5
@@ -252,6 +258,7 @@ class Simulation:
             self._operator.close(root)
         self.conductor = None
         self._excused.add(old)
+        self._usurped.add(old.process)
         for _ in range(self.random.choice((0, 3, 30, 300))):
             self._turn()
         self.say(old, "wakes up")
