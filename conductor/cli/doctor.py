@@ -30,19 +30,25 @@ STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
         ("doctor", "this machine"),
         ("doctor my-track", "its file system and its bus, too"),
         ("doctor my-track --verify", "compare all with the journal"),
+        ("doctor my-track --repair", "mend a damaged bus"),
     )
 )
 @optional_track_argument
 @click.option("--verify", is_flag=True, help="Also read the whole journal and compare all that follows from it.")
+@click.option("--repair", is_flag=True, help="Save what can be saved of a damaged bus; says what was lost.")
 @json_option("One JSON object.")
 @bus_dir_option
-def doctor(track: str | None, verify: bool, as_json: bool, bus_dir: str | None) -> int:
-    """Look at this machine and, with TRACK, at its file system and its bus. It only looks."""
+def doctor(track: str | None, verify: bool, repair: bool, as_json: bool, bus_dir: str | None) -> int:
+    """Look at this machine and, with TRACK, at its file system and its bus. Only --repair changes anything."""
     if track is None:
-        if verify or bus_dir is not None:
-            raise click.UsageError("--verify and --bus-dir are about a track: name it")
+        if verify or repair or bus_dir is not None:
+            raise click.UsageError("--verify, --repair and --bus-dir are about a track: name it")
         return show(_machine(), None, as_json=as_json)
     place = resolve(track, bus_dir)
+    if repair:
+        from conductor.cli.examine.mend import mend
+
+        return show(mend(place), place, as_json=as_json)
     return show(_track(place, verify=verify), place, as_json=as_json)
 
 

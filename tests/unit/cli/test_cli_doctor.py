@@ -358,3 +358,62 @@ def test_people_get_a_line_for_each_and_what_to_do(story: Story, capsys: pytest.
     assert "           x0\\x1b[31m: no name of ours" in lines
     assert "           … and 5 more (--json has all)" in lines
     assert lines[-1] == "1 problem: docs/operations.md explains each by its name"
+
+
+# --- repair ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(story: Story) -> Path:
+    """A track whose journal is damaged at record 3, and whose conductor is gone."""
+    story.start(PLAN)
+    for task in "ab":
+        story.end(task)
+    story.die()
+    journal = story.track / ".message-bus" / "queue.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:2], lines[2].replace(b'"seq":3', b'"seq":9'), *lines[3:]]))
+    return story.track
+
+
+def test_a_damaged_journal_is_mended_only_when_asked_and_says_what_was_lost(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = damaged / ".message-bus" / "queue.jsonl"
+    before = journal.read_bytes()
+    hint = doctor(capsys, damaged, "--verify", code=5)["bus_corrupt"]["hint"]
+    assert f"conductor doctor {damaged} --repair" in hint
+    assert journal.read_bytes() == before
+    found = doctor(capsys, damaged, "--repair")
+    assert found["repair"]["level"] == "note"
+    assert found["repaired"]["level"] == "ok"
+    assert "conductor run" in found["repair"]["hint"]
+    assert any(before == path.read_bytes() for path in (damaged / ".message-bus" / "quarantine").iterdir())
+    assert doctor(capsys, damaged, "--verify")["verify_state"]["level"] == "ok"
+    again = doctor(capsys, damaged, "--repair")
+    assert again["repair"]["text"] == "nothing was damaged, and nothing was changed"
+
+
+def test_a_repair_is_refused_while_a_conductor_holds_the_track(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(PLAN)
+    capsys.readouterr()
+    assert run_command_line(["doctor", str(story.track), "--repair", "--json"]) == 4
+    error = json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+    assert error["code"] == "held_by_other"
+    assert "conductor stop" in error["hint"]
+
+
+def test_a_worker_may_look_but_not_repair(
+    damaged: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONDUCTOR_ATTEMPT", "a~1-00000000")
+    monkeypatch.setenv("CONDUCTOR_BUS_DIR", str(damaged / ".message-bus"))
+    assert run_command_line(["doctor", str(damaged), "--repair"]) == 2
+    assert run_command_line(["doctor", str(damaged)]) == 5
+
+
+def test_there_is_nothing_to_repair_where_there_is_no_bus(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nothing to repair" in doctor(capsys, track, "--repair")["bus"]["text"]
+    assert list(track.iterdir()) == []
