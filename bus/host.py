@@ -14,7 +14,7 @@ from typing import Any
 from bus import blobs, layout, setup
 from bus._fs import FileSystem, passes, why
 from bus.contract import Control, Follower, Incoming, Scan, Snapshot
-from bus.errors import AttemptExists, BusError, BusGone, JournalBlocked, NoSpace
+from bus.errors import AttemptExists, BusCorrupt, BusError, BusGone, JournalBlocked, NoSpace
 from bus.folders import Folders, identity
 from bus.inbox import Inbox
 from bus.lock import take_lock
@@ -50,10 +50,10 @@ class FileHost(FileReader):
         self._inbox = Inbox(folders, self._quarantine, _check_content)
         self._upkeep = Upkeep(folders, self._quarantine)
         folders.evict = self._upkeep.evict
-        self.notes: list[str] = setup.furnish(folders, sync=sync)
-        """What was repaired or moved at the start, for people."""
         self._lock = lock
         self._lock_identity = identity(self.fs.stat_fd(lock))
+        self.notes: list[str] = setup.furnish(folders, self._check_lock, sync=sync)
+        """What was repaired or moved at the start, for people."""
         self._sync = sync
         self._seq = 0
         self._batch: list[tuple[bytes, tuple[str, bytes] | None]] = []
@@ -93,7 +93,7 @@ class FileHost(FileReader):
         for name in past.run(follower):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
         self._seq, self._recorded_epoch = past.seq, past.epoch
-        self.epoch = setup.take_epoch(self.folders, past.epoch, sync=self._sync)
+        self.epoch = setup.take_epoch(self.folders, past.epoch, self._check_ours, sync=self._sync)
         self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
         self._upkeep.write_holder({**self._about, "epoch": self.epoch})
@@ -184,14 +184,17 @@ class FileHost(FileReader):
 
     def _check_ours(self) -> None:
         """What we are about to write must reach the bus that others see, and no other conductor may have its lock."""
-        if not self._still(layout.LOCK, self._lock_identity) or not self.folders.is_same_root():
-            raise BusGone("the bus was moved, removed or replaced while in use", path=self.folders.path)
+        self._check_lock()
         if not self._still(layout.JOURNAL, self._journal.identity):
             raise BusGone(
                 "the journal was replaced or removed while in use",
                 path=layout.JOURNAL,
                 hint="find out what wrote to it (an editor, `sed -i`, a clean-up), then run again",
             )
+
+    def _check_lock(self) -> None:
+        if not self._still(layout.LOCK, self._lock_identity) or not self.folders.is_same_root():
+            raise BusGone("the bus was moved, removed or replaced while in use", path=self.folders.path)
 
     def _still(self, name: str, known: tuple[int, int]) -> bool:
         """Tell whether a name in the root means the same file as when we opened it."""
@@ -251,9 +254,20 @@ class FileHost(FileReader):
         """Keep a plan under its SHA-256 and return that."""
         sha = blobs.digest(body)
         name = layout.plan_name(sha)
-        at = self.folders.refresh(layout.PLAN)
-        if not self.fs.publish(f"{self._owner}.plan", self._tmp, name, at, body, sync=self._sync):
-            self.load_plan(sha)
+        try:
+            at = self.folders.refresh(layout.PLAN)
+            if name in self.fs.names(at):
+                try:
+                    self.load_plan(sha)
+                except BusCorrupt as error:
+                    self._quarantine.take(name, at, error.message)
+                else:
+                    return sha
+            self.fs.publish(f"{self._owner}.plan", self._tmp, name, at, body, sync=self._sync)
+        except OSError as error:
+            self._check_ours()
+            kind = NoSpace if passes(error) else BusError
+            raise kind(f"the plan cannot be kept: {why(error)}", path=self.folders.path) from error
         return sha
 
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
@@ -262,7 +276,7 @@ class FileHost(FileReader):
         Raises AttemptExists, and NoSpace.
         """
         layout.parse_attempt(attempt)
-        self._upkeep.expel_epoch(self.epoch + 1)
+        self._upkeep.expel_epoch(self.epoch + 1, self._check_ours)
         bucket = self.folders.make(layout.bucket_dir(attempt))
         scratch = f"{self._owner}.{attempt}"
         tmp = self._tmp
@@ -354,7 +368,7 @@ def open_host(
         return FileHost(folders, lock, follower, sync=is_power(durability), info=info or {})
     except OSError as error:
         _let_go(folders, lock)
-        raise BusError(f"the bus cannot be used: {error.strerror}", path=folders.path) from error
+        raise BusError(f"the bus cannot be used: {why(error)}", path=folders.path) from error
     except BaseException:
         _let_go(folders, lock)
         raise

@@ -98,6 +98,8 @@ class Quarantine:
                 self._fs.create(kept + SUFFIX, why.encode() + b"\n", at=at, sync=sync)
             except FileExistsError:  # whoever writes here is not the host
                 continue
+            if sync:
+                self._fs.sync(at)
             return kept
         raise AssertionError("the numbers never end")
 

@@ -36,13 +36,14 @@ class Room:
         A full and a read-only disk say so themselves. A quota and a limit on file sizes only fail, so after a failure
         something is written until that succeeds.
         """
-        lacking = self._said_by_disk()
+        lacking = self.said_by_disk()
         if lacking is None and self._failed:
             lacking = self._said_by_probe(owner)
         self._failed = lacking is not None
         return lacking
 
-    def _said_by_disk(self) -> str | None:
+    def said_by_disk(self) -> str | None:
+        """Return why nothing can be written, as far as the disk itself tells: it is full, or read-only."""
         try:
             found = self._folders.fs.space(self._folders.root)
         except OSError:  # it does not tell

@@ -7,11 +7,11 @@ import os
 import shlex
 import sys
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from bus import layout
-from bus._fs import FileSystem, Refused
-from bus.errors import BusError, BusUnsafe
+from bus._fs import FileSystem, Refused, why
+from bus.errors import BusError, BusGone, BusUnsafe
 from bus.folders import Folders, check_parents, check_root
 from bus.hand import epochs_in
 from bus.quarantine import Quarantine
@@ -43,7 +43,7 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
     except FileExistsError:
         pass
     except OSError as error:
-        raise BusError(f"the bus cannot be made: {error.strerror}", path=path) from error
+        raise BusError(f"the bus cannot be made: {why(error)}", path=path) from error
     if not unsafe:
         check_parents(fs, path)
     try:
@@ -60,6 +60,9 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
             found = fs.stat_fd(root)
         if not unsafe:
             check_root(found, path)
+    except OSError as error:
+        fs.close(root)
+        raise BusError(f"the bus cannot be used: {why(error)}", path=path) from error
     except BaseException:
         fs.close(root)
         raise
@@ -89,16 +92,18 @@ def _refuse_foreign(names: Collection[str], path: str) -> None:
     )
 
 
-def furnish(folders: Folders, *, sync: bool) -> list[str]:
+def furnish(folders: Folders, check_lock: Callable[[], None], *, sync: bool) -> list[str]:
     """Make FORMAT and all folders, under the lock; return what there is to tell.
 
     What an older program left (there is no FORMAT) goes to `legacy-N/` first. FORMAT is what makes the directory a
-    bus, so it comes before anything that would look like such a leftover after a crash.
+    bus, so it comes before anything that would look like such a leftover after a crash. `check_lock` raises BusGone
+    where somebody else has taken the track meanwhile: what looks like a leftover may be his.
     """
     fs, root = folders.fs, folders.root
     notes: list[str] = []
     if check_format(folders) is None:
-        notes += _move_legacy(fs, root)
+        notes += _move_legacy(folders, check_lock)
+        check_lock()
         fs.replace(_NEW, root, layout.GITIGNORE, root, b"*\n", sync=sync)
         body = dumps({"major": MAJOR, "minor": _MINOR, "bus": uuid.uuid4().hex, "caps": {}})
         fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=sync)
@@ -109,7 +114,8 @@ def furnish(folders: Folders, *, sync: bool) -> list[str]:
     return notes
 
 
-def _move_legacy(fs: FileSystem, root: int) -> list[str]:
+def _move_legacy(folders: Folders, check_lock: Callable[[], None]) -> list[str]:
+    fs, root = folders.fs, folders.root
     names = fs.names(root)
     old = [name for name in names if name not in _OURS_BEFORE_FORMAT and not name.startswith(_LEGACY)]
     if not old:
@@ -121,23 +127,27 @@ def _move_legacy(fs: FileSystem, root: int) -> list[str]:
     at = fs.open_directory(legacy, at=root)
     try:
         for name in old:
+            check_lock()
+            if check_format(folders) is not None:
+                raise BusGone("another conductor has made this bus meanwhile", path=folders.path)
             fs.rename(name, root, name, at)
     finally:
         fs.close(at)
     return [f"the bus of an older program was moved to {legacy}/ and is not read"]
 
 
-def take_epoch(folders: Folders, at_least: int, *, sync: bool) -> int:
+def take_epoch(folders: Folders, at_least: int, check_ours: Callable[[], None], *, sync: bool) -> int:
     """Begin a new epoch, higher than all before (`at_least` is the journal's), and return its number.
 
     Conductors number their starts without gaps. What is beyond a gap was made by somebody else, and is set aside:
-    otherwise one file could use up all numbers.
+    otherwise one file could use up all numbers. `check_ours` raises BusGone where the track is not ours any more.
     """
     epochs = folders.fd(layout.EPOCHS)
     taken = epochs_in(folders)
     epoch = at_least + 1
     while epoch in taken:
         epoch += 1
+    check_ours()
     if folders.evict is not None:
         for foreign in sorted(number for number in taken if number > epoch):
             folders.evict(layout.epoch_name(foreign), epochs, "no conductor made this epoch")

@@ -154,11 +154,16 @@ class Upkeep:
                 reason = f"a hand-made claim: {running[task]} is running, and only its own end counts"
                 self.evict(name, events, reason, task=task, attempt=running[task])
 
-    def expel_epoch(self, number: int) -> None:
-        """Set aside a start of a conductor that no conductor made, as we hold the lock: no worker would start."""
+    def expel_epoch(self, number: int, check_ours: Callable[[], None]) -> None:
+        """Set aside a start of a conductor that no conductor made: because of it no worker would start.
+
+        Whoever takes a track over has the lock before it makes its epoch. So one that was there while the lock was
+        still ours afterwards is nobody's; `check_ours` raises BusGone where it is not.
+        """
         epochs = self._folders.fd(layout.EPOCHS)
         name = layout.epoch_name(number)
         if self._exists(name, epochs):
+            check_ours()
             self.evict(name, epochs, "no conductor made this epoch")
 
     def _exists(self, name: str, at: int) -> bool:
