@@ -7,6 +7,7 @@ all; a new one replays the journal, resumes, and finds out what became of each a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
@@ -34,6 +35,7 @@ from conductor.core.instructions import (
     StartTimer,
     TerminateWorker,
 )
+from conductor.core.journal_time import JournalTime
 from conductor.core.machine import Machine
 from conductor.core.task import Plan, RunOptions
 from conductor.testing.fakes import FakeClock
@@ -94,6 +96,7 @@ class CoreSimulation:
         self.random = Random(seed)
         self.clock = FakeClock()
         self.machine = Machine(check=True)
+        self.time = JournalTime()
         self.journal: list[bytes] = []
         """The lines on disk."""
         self.crashes = 0
@@ -126,12 +129,15 @@ class CoreSimulation:
 
     def replayed(self) -> Machine:
         """Return a machine that replayed the journal."""
-        machine = Machine(check=True)
-        for record in self.records():
+        return self.follow(Machine(check=True), JournalTime(), self.records())
+
+    def follow(self, machine: Machine, time: JournalTime, records: Iterable[Record]) -> Machine:
+        """Let a machine and its clock take in records that follow what they know; return the machine."""
+        for record in records:
             event = codec.decode(record, lambda sha: self.plan)
             if event is None:
                 raise LedgerBroken(f"the machine does not know {record.type}")
-            machine.replay(event, record.t.mono, wall=record.t.wall)
+            machine.replay(event, time.at(record.t), wall=record.t.wall)
         return machine
 
     def check(self) -> None:
@@ -166,7 +172,9 @@ class CoreSimulation:
         """Make sure that something happens: whatever is possible at all, in a fixed order."""
         fact = self._from_inbox() or self._from_worker()
         if fact is None and self._timers:
-            self.clock.advance(max(0.0, min(self._timers.values()) - self.clock.mono))
+            soonest = min(self._timers.values())
+            self.clock.advance(max(0.0, soonest - self.clock.mono))
+            self.clock.mono = max(self.clock.mono, soonest)  # the sum of two fractions may be a hair short of it
             fact = self._from_timer()
         if fact is None:
             raise LedgerBroken("nothing can happen any more, and the run has not ended")
@@ -220,7 +228,7 @@ class CoreSimulation:
 
     def _handle(self, fact: Fact) -> list[Instruction]:
         stamp = self.clock.stamp()
-        instructions = self.machine.handle(fact, stamp.mono, wall=stamp.wall)
+        instructions = self.machine.handle(fact, self.time.at(stamp), wall=stamp.wall)
         events: list[Event] = [fact, *(one.decision for one in instructions if isinstance(one, Journal))]
         effects = [one for one in instructions if not isinstance(one, Journal)]
         batch = [self._line(event, len(self.journal) + number) for number, event in enumerate(events, 1)]
@@ -270,7 +278,8 @@ class CoreSimulation:
             self.clock.reboot(f"boot-{self.crashes}")
             for worker in self._workers.values():
                 worker.alive = False
-        self.machine = self.replayed()
+        self.time = JournalTime()
+        self.machine = self.follow(Machine(check=True), self.time, self.records())
         run = self.machine.state.run
         if run is None:
             self._rounds_left += 1
@@ -283,7 +292,7 @@ class CoreSimulation:
         machine = self.replayed()
         run = machine.state.run
         assert run is not None
-        machine.replay(RunResumed(run.id, self.options, 0), self.clock.mono, self.clock.wall)
+        machine.replay(RunResumed(run.id, self.options, 0), self.time.now, self.clock.wall)
         return machine.state.reconciling_attempts()
 
     def _reconciled(self, task: TaskId, attempt: AttemptId) -> Fact:
