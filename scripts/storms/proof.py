@@ -25,7 +25,8 @@ def faults(world: World, lives: Sequence[Life], journal: Sequence[Record], since
     """Yield everything that does not hold. `journal` is what was recorded behind seq `since`, where the storm began."""
     yield from _decisions(journal)
     yield from _work(world, journal)
-    yield from _leftovers(world)
+    yield from _files(world)
+    yield from _processes(world)
     yield from _descriptors(lives)
     yield from _numbers(journal, since)
 
@@ -83,7 +84,8 @@ def _work(world: World, journal: Sequence[Record]) -> Iterator[str]:
             yield from (f"{task}: `{word}` twice: {attempt}" for attempt, count in begun.items() if count > 1)
 
 
-def _leftovers(world: World) -> Iterator[str]:
+def _files(world: World) -> Iterator[str]:
+    """Nothing lies about on the bus, and what is in quarantine has a reason."""
     for folder in EMPTY:
         if names := os.listdir(world.bus / folder):
             yield f"{folder}/ holds {', '.join(sorted(names)[:5])} ({len(names)})"
@@ -91,6 +93,10 @@ def _leftovers(world: World) -> Iterator[str]:
     yield from (
         f"quarantine/{path.name} without a reason" for path in kept if not path.with_name(path.name + ".why").exists()
     )
+
+
+def _processes(world: World) -> Iterator[str]:
+    """Nothing lives on, and no child of ours (we are the subreaper) waits to be reaped."""
     reap()
     for pid in world.processes():
         yield f"process {pid} lives on: {_command_line(pid)}"
