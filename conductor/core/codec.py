@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from bus.wire import AttemptId, Record, TaskId, WireError, exit_from_json, to_json
@@ -69,13 +69,32 @@ _INLINE: Mapping[type[Event], str] = {ResultReceived: "exit", ReportReceived: "r
 _PAYLOAD = {
     event: tuple(f.name for f in fields(event) if f.name not in (*_ENVELOPE, "plan")) for event in EVENTS.values()
 }
-_REQUIRED = {
-    event: tuple(f.name for f in fields(event) if f.name in _PAYLOAD[event] and f.default is MISSING)
-    for event in EVENTS.values()
-}
 _OPTIONS = RunOptions.__dataclass_fields__
 _TUPLES = frozenset({"files_modified", "unblocks", "blocked_by", "command", "only", "ticked_done", "tasks", "changes"})
 """Fields that are tuples here and arrays in JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Where the fields of an event are found, by name."""
+
+    envelope: tuple[str, ...]
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    tuples: tuple[str, ...]
+
+
+def _shape(kind: type[Event]) -> _Shape:
+    payload = [one for one in fields(kind) if one.name in _PAYLOAD[kind]]
+    return _Shape(
+        envelope=tuple(one.name for one in fields(kind) if one.name in _ENVELOPE),
+        required=tuple(one.name for one in payload if one.default is MISSING),
+        optional=tuple(one.name for one in payload if one.default is not MISSING),
+        tuples=tuple(one.name for one in payload if one.name in _TUPLES),
+    )
+
+
+_SHAPES = {kind: _shape(kind) for kind in EVENTS.values()}
 
 
 def encode(event: Event) -> Encoded:
@@ -111,18 +130,23 @@ def decode(record: Record, plan_of: Callable[[str], Plan]) -> Event | None:
 
 
 def _build(kind: type[Event], record: Record, plan_of: Callable[[str], Plan]) -> Event:
-    payload = record.payload
-    values: dict[str, Any] = {name: getattr(record, name) for name in _ENVELOPE if name in kind.__dataclass_fields__}
+    payload, shape = record.payload, _SHAPES[kind]
+    values: dict[str, Any] = {name: getattr(record, name) for name in shape.envelope}
     if kind is ResultReceived:
         values["exit"] = exit_from_json(payload)
     elif kind is ReportReceived:
         values["report"] = payload
     elif kind is ProgressReceived:  # what a worker hands in may lack either
-        values |= {"pct": payload.get("pct"), "text": payload.get("text") or ""}
+        values["pct"], values["text"] = payload.get("pct"), payload.get("text") or ""
     else:
-        values |= {name: payload[name] for name in _REQUIRED[kind]}
-        values |= {name: payload[name] for name in _PAYLOAD[kind] if name in payload}
-        values |= {name: tuple(values[name]) for name in _TUPLES & values.keys()}
+        for name in shape.required:
+            values[name] = payload[name]
+        for name in shape.optional:
+            if name in payload:
+                values[name] = payload[name]
+        for name in shape.tuples:
+            if name in values:
+                values[name] = tuple(values[name])
     if "options" in values:
         values["options"] = _options(values["options"])
     if kind is RunStarted:

@@ -55,7 +55,7 @@ def edited(track: Path, plan: Plan, run: Run, *, limit: int | None = None) -> Pl
         changes: tuple[str, ...] = (f"{plan.source} changed; it is too large to be compared while the run lasts",)
     else:
         changes = _changes(track, plan, Path(run.project))
-    return PlanEdited(plan.source, sha, changes) if changes != run.edited else None
+    return PlanEdited(plan.source, sha, changes) if changes or run.edited else None
 
 
 def _changes(track: Path, plan: Plan, project: Path) -> tuple[str, ...]:

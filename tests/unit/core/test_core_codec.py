@@ -113,3 +113,9 @@ def test_a_payload_that_cannot_be_the_event_is_refused(type: str, payload: dict[
     broken = Record(7, 1, Stamp(1.0, 2.0, "b"), "0" * 32, type, "conductor", "", A, ONE, payload)
     with pytest.raises(WireError, match=f"record 7 is no {type}"):
         codec.decode(broken, plan_of_sha)
+
+
+def test_a_control_of_a_journal_before_there_was_a_reset() -> None:
+    old = record(events.ControlReceived("stop", "operator:me"))
+    payload = {name: value for name, value in old.payload.items() if name in ("verb", "who")}
+    assert codec.decode(replace(old, payload=payload), plan_of_sha) == events.ControlReceived("stop", "operator:me")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bus.wire import TaskId
-from conductor.core.events import AttemptEnded, RunEnded, StopDecided
+from conductor.core.events import AttemptEnded, PlanEdited, RunEnded, StopDecided
 from conductor.core.instructions import TerminateWorker
 from conductor.testing import Play, plan_of, task_of
 
@@ -102,3 +102,14 @@ def test_unknown_verbs_are_ignored_by_name(play: Play) -> None:
     play.control("stop").start("a").control("frobnicate")
     assert (play.told, play.decided) == ([], [])
     assert play.machine.state.ignored == {"CONTROL": 2}
+
+
+def test_requirement_33_an_edit_of_the_plan_is_shown_and_changes_nothing(play: Play) -> None:
+    play.start("a", "b < a").fact(PlanEdited("plan.md", "0" * 64, ("new in plan.md: c",)))
+    assert play.decided == play.told == []
+    assert play.view.edited == ("new in plan.md: c",)
+    play.result("a").result("b")
+    play.fact(PlanEdited("plan.md", "1" * 64))
+    assert play.view.edited == ("new in plan.md: c",), "the round is over"
+    play.start("a", "b < a", "c").result("c")
+    assert play.view.edited == ()

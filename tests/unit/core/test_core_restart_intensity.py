@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bus.wire import TaskId
 from conductor.core.events import RunResumed, TimerFired
 from conductor.core.task import RunOptions
+from conductor.core.why import gave_up_text, why
 from conductor.testing import Play
 
 
@@ -85,3 +87,14 @@ def test_fail_fast_stays_the_reason_where_it_came_first(play: Play) -> None:
     assert play.view.gave_up == "fail_fast"
     play.result("c")
     assert (play.view.state, play.view.reason) == ("failed", "fail_fast")
+
+
+def test_why_says_what_the_reason_means(play: Play) -> None:
+    failing(play, "a", "b < a", "c", limit=1, window=90.0)
+    play.result("a", "fails").fact(TimerFired("retry:a")).result("a", "fails")
+    text = "the run gave up (restart_intensity): more than 1 failed attempt within 1m 30s, and no success in between"
+    play.fact(TimerFired("retry:a"))
+    assert why(play.view, TaskId("a"), 0.0)[0] == f"It could start, but nothing new is started: {text}."
+    play.result("c")
+    assert why(play.view, TaskId("b"), 0.0)[0] == f"Skipped: {text}."
+    assert gave_up_text("fail_fast", RunOptions()) == "fail_fast"

@@ -11,6 +11,7 @@ from conductor.core.events import AttemptAdopted, LaunchFailed, ResultReceived, 
 from conductor.core.instructions import StartTimer, TerminateWorker
 from conductor.core.schedule import only_missing
 from conductor.core.task import RunOptions
+from conductor.core.view import ErrorView
 from conductor.testing import Play, ending, plan_of, task_of
 
 
@@ -244,3 +245,14 @@ def test_a_stop_without_a_conductor_starts_nothing(play: Play) -> None:
     play.fact(AttemptAdopted(TaskId("b"), b)).fact(WorkerGone(TaskId("c"), c, True, "dead")).result("b", "stopped")
     assert play.view.state == "stopped"
     assert play.statuses == {"a": "ready", "b": "ready", "c": "ready"}
+
+
+def test_requirement_23_what_a_reboot_ended_uses_no_retry(play: Play) -> None:
+    play.start("a", retries=0).fact(WorkerGone(TaskId("a"), play.attempt("a"), True, "another boot", reboot=True))
+    assert play.words == ["ATTEMPT_ENDED a", "RETRY_SCHEDULED a"]
+    assert (play.seen("a").attempts, play.seen("a").retries_left) == (1, 0)
+    assert play.seen("a").last_error == ErrorView("reboot", "the machine was restarted meanwhile: another boot")
+    assert play.machine.state.open_attempts() == []
+    play.timer("a")
+    assert play.machine.state.open_attempts() == [play.attempt("a")]
+    play.result("a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from random import Random
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bus.wire import AttemptId, Record, TaskId, dumps
 from conductor.core import codec, snapshot
 from conductor.core.events import ControlReceived, PlanEdited, ProgressReceived, ReportReceived
+from conductor.core.journal_time import JournalTime
 from conductor.core.machine import Machine
 from conductor.core.state import State, digest
 from conductor.core.task import Cancelled, Plan, RunOptions
@@ -28,12 +29,10 @@ def again(state: State) -> State:
     return snapshot.load(json.loads(dumps(snapshot.dump(state))), state.plan)
 
 
-def follow(machine: Machine, records: list[Record], plan: Plan) -> Machine:
-    for record in records:
-        event = codec.decode(record, lambda sha: plan)
-        assert event is not None
-        machine.replay(event, record.t.mono, wall=record.t.wall)
-    return machine
+def take(machine: Machine, record: Record, plan: Plan) -> None:
+    event = codec.decode(record, lambda sha: plan)
+    assert event is not None
+    machine.replay(event, record.t.mono, wall=record.t.wall)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,17 +42,18 @@ def test_requirement_6_live_state_full_replay_and_any_snapshot_with_its_tail_are
     plan = random_plan(random, random.randint(1, 10))
     options = RunOptions(seed=seed, retries=random.choice([0, 2]), restart_intensity=random.choice([2, 20, None]))
     run = CoreSimulation(plan, seed, options, chances=Chances(crash=crash))
-    kept: list[tuple[int, str]] = []
+    kept: list[tuple[int, str, JournalTime]] = []
     while run.step() is not None:
         data = snapshot.dump(run.machine.state)
         if data is not None and random.random() < 0.3:
-            kept.append((len(run.journal), dumps(data)))
+            kept.append((len(run.journal), dumps(data), replace(run.time)))
             assert digest(again(run.machine.state)) == run.machine.digest()
     records = run.records()
-    assert follow(Machine(), records, plan).digest() == run.machine.digest()
-    for place, text in kept[-6:]:
+    assert run.replayed().digest() == run.machine.digest()
+    for place, text, time in kept[-6:]:
         restored = Machine(snapshot.load(json.loads(text), plan), check=True)
-        assert follow(restored, records[place:], plan).digest() == run.machine.digest()
+        assert run.follow(restored, time, records[place:]).digest() == run.machine.digest()
+        assert time == run.time
 
 
 def test_everything_that_a_task_can_hold_comes_back(play: Play) -> None:
@@ -94,7 +94,7 @@ def test_nothing_is_taken_in_the_middle_of_a_pass(play: Play) -> None:
     journal = play.result("a").records()
     machine = Machine()
     for record, known in zip(journal, [True, True, False, False, True, True], strict=True):
-        follow(machine, [record], plan_of("a"))
+        take(machine, record, plan_of("a"))
         assert (snapshot.dump(machine.state) is not None) is known, record.type
 
 

@@ -134,3 +134,41 @@ def test_project_by_flag_then_plan_then_git_then_cwd_then_parent(tmp_path: Path)
     with pytest.raises(ConductorError, match=r"--project names .*nowhere, which is not a directory") as caught:
         find(flag="nowhere")
     assert (caught.value.code, caught.value.path) == ("usage", None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "file", "workers", "expected"),
+    [
+        (None, "", None, (20, 300.0)),
+        (None, "", 50, (200, 300.0)),
+        (None, 'restart_intensity = "3/10s"', 50, (3, 10.0)),
+        (None, 'restart_intensity = "none"', None, (None, 0.0)),
+        ("7/1h", 'restart_intensity = "3/10s"', None, (7, 3600.0)),
+        ("20/5m", "", 50, (20, 300.0)),
+        ("none", "", None, (None, 0.0)),
+        ("3/0", "", None, (None, 0.0)),
+    ],
+)
+def test_restart_intensity_by_flag_then_file_then_built_in_with_room_for_many_workers(
+    folders: dict[str, Path],
+    flag: str | None,
+    file: str,
+    workers: int | None,
+    expected: tuple[int | None, float],
+) -> None:
+    flags = Flags(restart_intensity=flag, max_workers=workers)
+    options = resolve_options(Plan(()), flags, load(folders, track=file), seed=1)
+    assert (options.restart_intensity, options.restart_window) == expected
+    if flag is not None:
+        resumed = override_options(RunOptions(), flags)
+        assert (resumed.restart_intensity, resumed.restart_window) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "/5m", "x/5m", "-1/5m", "5/", "5/soon", "5/5m/5m"])
+def test_a_restart_intensity_that_is_none_is_said_with_how_it_is_written(folders: dict[str, Path], text: str) -> None:
+    with pytest.raises(ConductorError, match="--restart-intensity") as caught:
+        resolve_options(Plan(()), Flags(restart_intensity=text), load(folders), seed=1)
+    assert caught.value.code == "usage"
+    assert "20/5m" in str(caught.value.hint)
+    with pytest.raises(ConductorError, match="restart_intensity"):
+        load(folders, track=f'restart_intensity = "{text}"')

@@ -14,11 +14,12 @@ from bus.memory import MemoryBus
 from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, Record, TaskId, WorkerSpec, to_json
 from conductor.config import Settings
 from conductor.core import invariants
-from conductor.core.events import ControlReceived, Fact, RunResumed, RunStarted
+from conductor.core.events import ControlReceived, Fact, PlanEdited, RunResumed, RunStarted
 from conductor.core.instructions import LaunchWorker
 from conductor.core.task import Done, Failed, Plan, RunOptions, Skipped
 from conductor.plan import frozen
 from conductor.runtime import driver as driver_module
+from conductor.runtime import messages as messages_module
 from conductor.runtime.command import Places, order
 from conductor.runtime.driver import Driver, Ports
 from conductor.runtime.launches import Order
@@ -122,6 +123,8 @@ class Stage:
         self.watcher = Watcher(self.clock)
         self.signals = Signals()
         self.replayed: Replayed | None = None
+        self.edits: list[PlanEdited] = []
+        """What each look at the plan finds, in turn."""
 
     def run(self, *then: Fact) -> None:
         """Start, or go on after `bus.crash()`, with `then` behind the first fact."""
@@ -141,7 +144,18 @@ class Stage:
             number, nonce = wanted.number, wanted.nonce
             return Order(order(task, wanted.attempt, number, nonce, host.epoch, self.options, Settings(), PLACES), {})
 
-        ports = Ports(host, self.workers, self.clock, self.signals, self.watcher, make, lambda: True, GRACE)
+        edits = iter(self.edits)
+        ports = Ports(
+            host,
+            self.workers,
+            self.clock,
+            self.signals,
+            self.watcher,
+            make,
+            lambda: True,
+            GRACE,
+            lambda now, state: next(edits, None),
+        )
         Driver(replayed, ports).run(first, then=then)
         host.close()
         self.check()
@@ -610,3 +624,108 @@ def test_fail_fast_skips_what_was_not_started(stage: Callable[..., Stage]) -> No
     one.workers.behaviour["1"] = fail
     one.run()
     assert isinstance(one.status("2"), Skipped)
+
+
+def test_a_snapshot_is_kept_when_one_is_due_and_a_start_reads_only_what_is_behind_it(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = stage("1", "2 < 1", "3 < 2", "4 < 3")
+    one.bus.snapshot_every = 4
+    one.run()
+    assert one.bus.snapshots
+    taken: list[int] = []
+    take = Replayed.take
+    monkeypatch.setattr(
+        Replayed, "take", lambda self, record, load: taken.append(record.seq) or take(self, record, load)
+    )
+    replay(one.bus.reader())
+    assert taken == list(range(one.bus.snapshots[-1].seq + 1, len(one.bus.lines) + 1))
+
+
+@pytest.mark.parametrize(("worth", "kept"), [(1, 1), (1000, 0)])
+def test_the_end_of_a_round_is_worth_a_snapshot_if_enough_was_journaled(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, worth: int, kept: int
+) -> None:
+    monkeypatch.setattr(driver_module, "SNAPSHOT_AT_END", worth)
+    one = stage("1")
+    one.run()
+    assert len(one.bus.snapshots) == kept
+    assert kept == 0 or one.bus.snapshots[-1].seq == len(one.bus.lines)
+
+
+def test_messages_of_a_long_run_do_not_pile_up(stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages_module, "KEPT", 3)
+    one = stage(*map(str, range(12)))
+    one.run()
+    assert one.replayed is not None
+    assert len(one.replayed.messages) == 3
+    assert one.types().count("RESULT") == 12
+
+
+def test_requirement_33_an_edit_of_the_plan_is_recorded_once_and_shown(stage: Callable[..., Stage]) -> None:
+    one = stage("1")
+    edit = PlanEdited("plan.md", "0" * 64, ("changed in plan.md: 1",))
+    one.edits = [edit]
+    one.workers.behaviour["1"] = go_on
+    one.watcher.asleep = [lambda: None] * 3 + [lambda: one.workers.end(next(iter(one.workers.orders)), ending("ok"))]
+    one.run()
+    assert one.types().count("PLAN_EDITED") == 1
+    assert [record.payload["changes"] for record in one.watcher.records if record.type == "PLAN_EDITED"] == [
+        ["changed in plan.md: 1"]
+    ]
+    assert isinstance(one.status("1"), Done)
+    assert one.replayed is not None
+    assert one.replayed.run is not None
+    assert one.replayed.run.edited == ("changed in plan.md: 1",)
+
+
+YEARS = 10 * 365 * 86400.0
+
+
+@pytest.mark.parametrize("step", [YEARS, -YEARS, 3600.0])
+def test_requirement_21_steps_of_the_wall_clock_change_no_decision(stage: Callable[..., Stage], step: float) -> None:
+    """The same run, its conductor killed once during a back-off: under a clock that goes as it should, and under one
+    that is set again and again."""
+
+    def journal(step: float) -> list[tuple[object, ...]]:
+        one = stage("1", "2 < 1", "3", seed=3, retry_delay=300.0, retry_delay_max=300.0, restart_intensity=2)
+        one.workers.behaviour["1"] = fail
+        one.workers.behaviour["3"] = vanish
+        set_it = [lambda: setattr(one.clock, "wall", one.clock.wall + step)]
+        one.watcher.asleep = [*set_it * 8, die]
+        with pytest.raises(KeyboardInterrupt):
+            one.run()
+        one.bus.crash()
+        one.watcher.asleep = set_it * 400
+        one.run()
+        return [(r.type, r.task, r.attempt, r.t.mono, r.payload) for r in one.bus.reader().records()]
+
+    assert journal(step) == journal(0.0)
+
+
+def die() -> None:
+    raise KeyboardInterrupt
+
+
+def test_requirement_21_a_back_off_keeps_its_rest_over_a_reboot(stage: Callable[..., Stage]) -> None:
+    """The clock of the new boot begins at zero: neither is the delay over at once, nor does it begin anew."""
+    one = stage("1", retries=1, seed=3, retry_delay=300.0, retry_delay_max=300.0)
+    one.workers.behaviour["1"] = fail
+
+    one.watcher.asleep = [lambda: None] * 8 + [die]
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    (scheduled,) = [record for record in one.bus.reader().records() if record.type == "RETRY_SCHEDULED"]
+    assert scheduled.payload["delay"] > 10
+    before = one.clock.mono
+    one.bus.crash()
+    one.clock.reboot("boot-2")
+    one.workers.behaviour["1"] = succeed
+    one.run()
+    records = list(one.bus.reader().records())
+    resumed = next(record for record in records if record.type == "RUN_RESUMED")
+    fired = next(record for record in records if record.type == "TIMER_FIRED")
+    last = max(record.t.mono for record in records if record.t.boot == "boot-1")
+    assert before >= last
+    rest = scheduled.payload["delay"] - (last - scheduled.t.mono)
+    assert rest <= fired.t.mono - resumed.t.mono <= rest + 2

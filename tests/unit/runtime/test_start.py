@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from conductor.core.events import RunResumed, RunStarted
 from conductor.core.task import Done, Failed
 from conductor.errors import ConductorError
 from conductor.plan import loads
+from conductor.runtime import edits
 from conductor.runtime.edits import difference
 from conductor.runtime.replay import Replayed
 from conductor.runtime.start import Request, begin, would_run
@@ -232,3 +234,41 @@ def test_ticked_tasks_are_done_only_when_asked_for(track: Track) -> None:
     track.write(text(ONE, TWO) + "- [x] Task 1: one\n")
     assert begin(track.request(), never()).options.ticked_done == ()
     assert begin(track.request(skip_ticked=True), never()).options.ticked_done == (TaskId("1"),)
+
+
+def test_requirement_33_an_edit_found_at_a_start_is_told_and_recorded_once(track: Track) -> None:
+    replayed = after(track, "ok", ended=False)
+    assert begin(track.request(), replayed).edit is None
+    track.write(text(ONE))
+    start = begin(track.request(), replayed)
+    assert start.edit is not None
+    assert start.edit.changes == ("removed in plan.md: 2",)
+    replayed.machine.replay(start.edit, 1.0)
+    again = begin(track.request(), replayed)
+    assert again.edit is None, "recorded twice"
+    assert again.notes == start.notes, "it is still told"
+
+
+def test_a_plan_that_is_the_same_file_is_not_read_again(track: Track, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = after(track, "ok", ended=False)
+    monkeypatch.setattr(edits, "load", lambda track: pytest.fail("it was read"))
+    assert begin(track.request(), replayed).goes_on
+
+
+def test_who_takes_a_run_over_to_stop_it_needs_neither_project_nor_plan(track: Track) -> None:
+    replayed = after(track, "ok", ended=False)
+    run = replayed.run
+    assert run is not None
+    run.project = "/not/there"
+    (track.folder / "plan.md").unlink()
+    start = begin(replace(track.request(), to_stop=True), replayed)
+    assert (start.goes_on, start.edit, start.notes) == (True, None, ())
+
+
+def test_a_journal_of_before_the_plans_file_was_noted_is_read_to_compare(track: Track) -> None:
+    replayed = after(track, "ok", ended=False)
+    assert replayed.run is not None
+    replayed.run.source_sha = None
+    assert begin(track.request(), replayed).edit is None
+    track.write(text(ONE))
+    assert begin(track.request(), replayed).edit is not None
