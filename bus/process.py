@@ -81,6 +81,8 @@ def realm() -> Realm:
 
 def look(pid: int) -> ProcessInfo | None:
     """Return what is known of the process that has this pid now; None where there is none (or no /proc)."""
+    if not HAVE_PROC:
+        return None
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -231,3 +231,15 @@ def test_a_run_goes_on_inside_a_container_and_leaves_the_pids_out_there_alone(pr
         assert ended(project, "a") == [(None, False)]
     finally:
         inside.end()
+
+
+@NAMESPACES
+def test_a_proc_of_another_namespace_is_not_believed(project: Project, bystander: subprocess.Popen[bytes]) -> None:
+    """In a pid namespace without a /proc of its own every number in /proc is somebody else's: it is done without."""
+    project.plan([project.shell("a", "sleep 600 & exit 3", retries=0), project.task("b")])
+    inside = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-E", "-P", str(START)]
+    project.call("run", str(project.track), program=inside).expect(1)
+    assert ended(project, "a") == [("exit", True)]
+    assert ended(project, "b") == [(None, False)]
+    assert not [line for line in project.processes().values() if line.startswith("sleep")]
+    assert bystander.poll() is None
