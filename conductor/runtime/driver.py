@@ -7,7 +7,6 @@ before its record is on disk. A pass that found work is followed by another befo
 
 from __future__ import annotations
 
-import select
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
@@ -253,8 +252,4 @@ class Driver:
 
     def _wait(self, seconds: float, *fds: int) -> None:
         """Wait until a signal or a watch wakes us, one of `fds` is readable, or time is up."""
-        poll = select.poll()
-        for fd in (self._ports.signals.wake_fd, *fds):
-            poll.register(fd, select.POLLIN)
-        poll.poll(seconds * 1000)
-        self._ports.signals.clear()
+        self._ports.signals.wait(seconds, *fds)
