@@ -15,9 +15,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 import memory
+import recover
 import wide
 
-BENCHMARKS: dict[str, Callable[[int], dict[str, Any]]] = {"wide": wide.main, "load": load.main, "memory": memory.main}
+BENCHMARKS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "wide": wide.main,
+    "load": load.main,
+    "memory": memory.main,
+    "recover": recover.main,
+}
 
 
 def main() -> None:
