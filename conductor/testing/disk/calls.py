@@ -33,7 +33,8 @@ class ModelProcess(FileSystem):
         self.dies_at = 0
         """Number of the call at which it is killed; 0: none. Half of a write is done then, of all else nothing."""
         self.before: Callable[[ModelProcess, str], None] | None = None
-        """Called before each call with its name; it may let others go on, kill anybody, or raise an error."""
+        """Called before each call with its name (`append` for a write that appends); it may let others go on, kill
+        anybody, or raise an error."""
         self.dead = False
         self.open_files: dict[int, OpenFile] = {}
 
@@ -170,7 +171,7 @@ class ModelProcess(FileSystem):
             raise Killed
         description, boots = self._of(fd), self.disk.boots
         try:
-            self._enter("write")
+            self._enter("append" if description.flags & os.O_APPEND else "write")
         except Killed:
             if self.disk.boots == boots:  # killed in the middle of it
                 self._put(description, data[: len(data) // 2])

@@ -186,6 +186,9 @@ class Strikes:
         self._usurped.add(old.process)
         for _ in range(self._random.choice((0, 3, 30, 300))):
             self._sim.turn()
+        if self._sim.conductor is not None and self._random.random() < 0.3:
+            self._sim.say(self._sim.conductor, "is killed")
+            self._sim.conductor.process.kill()
         self._sim.say(old, "wakes up")
 
     def _trouble_the_disk(self) -> None:

@@ -46,7 +46,7 @@ NOT_IN_PROCESS = frozenset({Trouble.POWER_CUT, Trouble.FAILED_SYNC})
 """What durability `process` promises nothing for."""
 
 
-PLACES = ("", "", "write", "sync", "sync_data", "link", "rename", "unlink")
+PLACES = ("", "", "", "append", "append", "write", "sync", "sync_data", "link", "rename", "unlink")
 """Calls at which a trouble may wait to happen; an empty one is any call. Most calls change nothing."""
 
 
