@@ -282,19 +282,19 @@ class FileSystem:
         scratch = self._scratch(scratch, scratch_at, data, sync=sync)
         try:
             self.link(scratch, scratch_at, name, at)
+            made = True
         except FileExistsError:
-            return False
+            made = False
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
             move = self._guarded if contested else self._move
-            if not move(scratch, scratch_at, name, at):
-                return False
+            made = move(scratch, scratch_at, name, at)
         finally:
             self.discard(scratch, scratch_at)
-        if sync:
+        if sync:  # also where the name was taken: whoever made it may have been killed before this
             self.sync(at)
-        return True
+        return made
 
     def _move(self, scratch: str, scratch_at: int, name: str, at: int) -> bool:
         """Rename into place unless the name is taken."""

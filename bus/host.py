@@ -14,10 +14,10 @@ from typing import Any
 from bus import blobs, layout, setup
 from bus._fs import FileSystem, passes, why
 from bus.contract import Control, Follower, Incoming, Scan, Snapshot
-from bus.errors import AttemptExists, BusCorrupt, BusError, BusGone, JournalBlocked, NoSpace
-from bus.folders import Folders, identity
+from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace
+from bus.folders import Folders
 from bus.inbox import Inbox
-from bus.lock import take_lock
+from bus.lock import Ours, take_lock
 from bus.projection import Projection
 from bus.quarantine import Quarantine
 from bus.reader import FileReader
@@ -51,8 +51,8 @@ class FileHost(FileReader):
         self._upkeep = Upkeep(folders, self._quarantine)
         folders.evict = self._upkeep.evict
         self._lock = lock
-        self._lock_identity = identity(self.fs.stat_fd(lock))
-        self.notes: list[str] = setup.furnish(folders, self._check_lock, sync=sync)
+        self._ours = Ours(folders, lock)
+        self.notes: list[str] = setup.furnish(folders, self._ours.check_lock, sync=sync)
         """What was repaired or moved at the start, for people."""
         self._sync = sync
         self._seq = 0
@@ -65,12 +65,14 @@ class FileHost(FileReader):
         """Highest epoch of a committed record."""
         self._keeper = Keeper(folders)
         self._reserve = Reserve(folders)
-        self._projection = Projection(folders, "operator.event")
+        self._projection = Projection(folders, "operator.event", self._ours.check)
         self._owner = self._upkeep.owner = _RECOVERY
         self._about = {**info, "pid": os.getpid(), "host": socket.gethostname(), "started_at": utc()}
         with contextlib.suppress(OSError):  # only for who starts or looks while we recover
             self._upkeep.write_holder({**self._about, "epoch": 0})
-        self._journal, files = open_journal(folders, _RECOVERY, self._keep, sync=sync)
+        self._journal, files = open_journal(folders, _RECOVERY, self._keep, self._ours.check_lock, sync=sync)
+        self._ours.journal = lambda: self._journal.identity
+        self._journal.check = self._ours.check
         try:
             self._begin(files, follower)
         except BaseException:
@@ -79,36 +81,35 @@ class FileHost(FileReader):
 
     def _begin(self, files: Files, follower: Follower | None) -> None:
         """Bring what follows from the journal to its end, and begin an epoch."""
-        owners = self._owners()
         past = Recovery(
-            self.folders,
-            self._journal,
-            files,
-            self._projection,
-            self._keeper,
-            self.load_plan,
-            owner=_RECOVERY,
-            owners=owners,
+            self.folders, self._journal, files, self._projection, self._keeper, self.load_plan, owner=_RECOVERY
         )
         for name in past.run(follower):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
         self._seq, self._recorded_epoch = past.seq, past.epoch
-        self.epoch = setup.take_epoch(self.folders, past.epoch, self._check_ours, sync=self._sync)
+        self.epoch = setup.take_epoch(self.folders, past.epoch, self._ours.check, sync=self._sync)
         self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
         self._upkeep.write_holder({**self._about, "epoch": self.epoch})
         setup.write_wrapper(self.folders, self._quarantine, self._owner)
-        for attempt in sorted(past.ended):
-            self._upkeep.close_attempt(AttemptId(attempt))
-        over = {owner for owner in owners if owner == "operator" or (owner.isdigit() and owner != self._owner)}
-        setup.sweep(self.folders, past.ended | over)
+        self._clear_up()
         self._reserve.make(self._owner)
 
-    def _owners(self) -> set[str]:
-        """Who has left something that goes when its attempt or epoch is over."""
-        names = (layout.scratch_owner(name) for name in self._names(layout.TMP))
+    def _clear_up(self) -> None:
+        """Remove what attempts and epochs have left that are over, whenever they ended: whose lock is free, of that
+        nobody is left to use it."""
+        scratch = set(filter(None, map(layout.scratch_owner, self._names(layout.TMP))))
         statuses = (name.removesuffix(".json") for name in self._names(layout.WORKER_STATUS))
-        return {*filter(None, names), *self._names(layout.HEARTBEATS), *statuses}
+        over = {owner for owner in scratch if owner == "operator" or (owner.isdigit() and owner != self._owner)}
+        for owner in sorted({*scratch, *self._names(layout.HEARTBEATS), *statuses}):
+            attempt = AttemptId(owner)
+            with contextlib.suppress(layout.LayoutError, OSError):
+                layout.parse_attempt(attempt)
+                if not self.is_live(attempt):
+                    over.add(owner)
+                    self._upkeep.close_attempt(attempt)
+        self._ours.check()
+        setup.sweep(self.folders, over)
 
     # --- journal ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class FileHost(FileReader):
         kept), BusGone where the bus is not ours any more: then nothing was written."""
         if not self._batch:
             return
-        self._check_ours()
+        self._ours.check()
         try:
             self._write_batch()
         except OSError as error:
@@ -171,54 +172,35 @@ class FileHost(FileReader):
         self._keeper.behind += len(data)
 
     def _unwritten(self, error: OSError, more: str = "") -> BusError:
-        kind = JournalBlocked if passes(error) else BusError
-        return kind(f"the bus cannot be written: {why(error)}{more}", path=self.folders.path)
+        if passes(error):
+            return JournalBlocked(f"the bus cannot be written: {why(error)}{more}", path=self.folders.path)
+        self._ours.check()  # whoever took the track over may have swept our scratch file
+        return BusError(f"the bus cannot be written: {why(error)}", path=self.folders.path)
 
     def _rotate(self) -> None:
         """Seal the journal's file if that is due; where the disk is full, after a later batch."""
         try:
-            self._journal.rotate(self._seq, f"{self._owner}.journal", self._check_ours)
+            self._journal.rotate(self._seq, f"{self._owner}.journal")
         except OSError as error:
             if not passes(error):
                 raise BusError(f"the journal cannot be sealed: {why(error)}", path=self.folders.path) from error
-
-    def _check_ours(self) -> None:
-        """What we are about to write must reach the bus that others see, and no other conductor may have its lock."""
-        self._check_lock()
-        if not self._still(layout.JOURNAL, self._journal.identity):
-            raise BusGone(
-                "the journal was replaced or removed while in use",
-                path=layout.JOURNAL,
-                hint="find out what wrote to it (an editor, `sed -i`, a clean-up), then run again",
-            )
-
-    def _check_lock(self) -> None:
-        if not self._still(layout.LOCK, self._lock_identity) or not self.folders.is_same_root():
-            raise BusGone("the bus was moved, removed or replaced while in use", path=self.folders.path)
-
-    def _still(self, name: str, known: tuple[int, int]) -> bool:
-        """Tell whether a name in the root means the same file as when we opened it."""
-        try:
-            return identity(self.fs.stat(name, at=self.folders.root)) == known
-        except FileNotFoundError:
-            return False
 
     def checkpoint_due(self) -> bool:
         """Tell whether so much was journaled since the last snapshot that another one pays."""
         return self._keeper.is_due()
 
     def checkpoint(self, state: JsonObject) -> None:
-        """Keep a snapshot of the state after the last committed record; nothing where the disk is full."""
+        """Keep a snapshot of the state after the last committed record; nothing where the disk is full, and while
+        `events/` is behind: the next start would not see that."""
         if self._batch:
             raise ValueError("a snapshot is of what is committed, and something is staged")
-        if not self._seq:
+        if not self._seq or self._projection.is_behind:
             return
-        self._sweep()  # what ended before a snapshot is not seen again by a start
         snapshot = Snapshot(self._seq, self._recorded_epoch, state)
         self._keeper.keep(f"{self._owner}.snapshot", snapshot, self._journal.place, self._projection.view.dump())
 
-    def _keep(self, data: bytes, reason: str) -> None:
-        kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync)
+    def _keep(self, data: bytes, reason: str, *, foreign: bool = False) -> None:
+        kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync, foreign=foreign)
         self.notes.append(f"{layout.JOURNAL}: {reason}; {len(data)} bytes were moved to quarantine/{kept.name}")
 
     def project(self, records: Iterable[Record]) -> None:
@@ -229,7 +211,7 @@ class FileHost(FileReader):
 
     def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
         """Read `inbox/` and `control/`, and look in `events/` for claims about the tasks in `running`."""
-        self._check_ours()
+        self._ours.check()
         self._upkeep.again()
         found = self._inbox.scan()
         self._upkeep.look_for_claims(running or {}, self._projection.expects)
@@ -265,7 +247,7 @@ class FileHost(FileReader):
                     return sha
             self.fs.publish(f"{self._owner}.plan", self._tmp, name, at, body, sync=self._sync)
         except OSError as error:
-            self._check_ours()
+            self._ours.check()
             kind = NoSpace if passes(error) else BusError
             raise kind(f"the plan cannot be kept: {why(error)}", path=self.folders.path) from error
         return sha
@@ -276,7 +258,7 @@ class FileHost(FileReader):
         Raises AttemptExists, and NoSpace.
         """
         layout.parse_attempt(attempt)
-        self._upkeep.expel_epoch(self.epoch + 1, self._check_ours)
+        self._upkeep.expel_epoch(self.epoch + 1, self._ours.check)
         bucket = self.folders.make(layout.bucket_dir(attempt))
         scratch = f"{self._owner}.{attempt}"
         tmp = self._tmp

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Protocol
 
 from bus import layout
 from bus._fs import NO_LINKS
 from bus.errors import BusCorrupt, BusError
 from bus.folders import Folders, identity
 from bus.lines import REPAIR_HINT, crc_of
-from bus.segments import Place
+from bus.segments import Place, listed
 
 FLAGS = os.O_RDWR | os.O_APPEND
 """How the writer opens its file."""
@@ -25,16 +26,25 @@ SEGMENT = 16 << 20
 MAX_KEPT = 16 << 20
 """Bytes that are kept of what has no place in the journal."""
 
-Keep = Callable[[bytes, str], None]
-"""Sets bytes aside, for a reason."""
+Check = Callable[[], None]
+"""Raises BusGone where the track is not ours any more. It is the last call before each one that takes something away:
+whoever stood still for a while must not cut or replace what his successor has written."""
+
+
+class Keep(Protocol):
+    """Sets bytes aside."""
+
+    def __call__(self, data: bytes, reason: str, *, foreign: bool = False) -> None:
+        """Keep them, with the reason; `foreign`: a foreign hand wrote them."""
 
 
 class Journal:
     """The writer. One per bus: the holder of `conductor.lock`. Made by `bus.recovery`, over a file that is sound."""
 
-    def __init__(self, folders: Folders, fd: int, first: int, *, sync: bool) -> None:
+    def __init__(self, folders: Folders, fd: int, first: int, check: Check, *, sync: bool) -> None:
         self._folders = folders
         self._fs = folders.fs
+        self.check = check
         self.fd = fd
         self.sync = sync
         self._broken = False
@@ -54,7 +64,7 @@ class Journal:
 
         Bytes that a foreign hand has added since the last time are handed to `keep` and taken out. Raises OSError where
         nothing could be written: the file is as before. Raises BusError where a sync failed: what is on disk then is
-        unknown, and only a new start may look.
+        unknown, and only a new start may look; BusGone where the track was taken over in that very moment.
         """
         if self._broken:
             raise _unsynced()
@@ -78,7 +88,7 @@ class Journal:
             raise BusCorrupt("somebody else writes to the journal all the time", path=layout.JOURNAL)
         return found
 
-    def rotate(self, last: int, scratch: str, check_ours: Callable[[], None]) -> None:
+    def rotate(self, last: int, scratch: str) -> None:
         """Seal the file, whose last record is `last`, and begin a new one, if that is due.
 
         The file has its second name, on disk in `power`, before the new one takes its place, so `queue.jsonl` is there
@@ -92,7 +102,7 @@ class Journal:
         fs.discard(scratch, tmp)
         fs.create(scratch, b"", at=tmp, sync=self.sync)
         self._name_twice(layout.segment_name(self.first, last), segments, f"{scratch}.copy")
-        check_ours()
+        self.check()
         fs.rename(scratch, tmp, layout.JOURNAL, root)
         fd, found = fs.open_regular(layout.JOURNAL, at=root, flags=FLAGS)
         fs.close(self.fd)
@@ -104,7 +114,11 @@ class Journal:
     def _name_twice(self, name: str, segments: int, scratch: str) -> None:
         """Let the file be found under a second name, as a copy where there are no hard links."""
         fs = self._fs
-        fs.discard(name, segments)  # left by a call that failed behind this
+        for segment in listed(self._folders):
+            if segment.first >= self.first:  # left by a call that failed behind this
+                self.check()
+                fs.discard(segment.name, segments)
+        self.check()
         try:
             fs.link(layout.JOURNAL, self._folders.root, name, segments)
         except OSError as error:
@@ -124,6 +138,7 @@ class Journal:
             self._fs.write_all(self.fd, data)
         except OSError:
             if self._fs.stat_fd(self.fd).st_size > self.size:
+                self.check()
                 self._fs.truncate(self.fd, self.size)
             raise
 
@@ -132,12 +147,13 @@ class Journal:
         if found < self.size:
             raise BusCorrupt("somebody has cut the journal", path=layout.JOURNAL, hint=REPAIR_HINT)
         foreign = b"".join(self._fs.read_chunks(self.fd, self.size))
-        keep(foreign.replace(own, b"", 1) if own else foreign, "somebody else has written to the journal")
+        keep(foreign.replace(own, b"", 1) if own else foreign, "somebody else has written to the journal", foreign=True)
         self.doubtful = True
         self.cut(self.size)
 
     def cut(self, size: int) -> None:
         """Take away what is behind `size`."""
+        self.check()
         self._fs.truncate(self.fd, size)
         self.size = size
         if self.sync:

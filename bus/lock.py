@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from collections.abc import Callable
 
 from bus import layout
 from bus.contract import Holder
-from bus.errors import BusUnsafe, HeldByOther
-from bus.folders import Folders
+from bus.errors import BusGone, BusUnsafe, HeldByOther
+from bus.folders import Folders, identity
 from bus.process import HAVE_PROC, look
 from bus.reader import read_holder
 
@@ -76,3 +77,39 @@ def _works(folders: Folders) -> bool:
         return not fs.lock(second, shared=True)
     finally:
         fs.close(second)
+
+
+class Ours:
+    """Tells whether the track is still ours: what is written must reach the bus that others see."""
+
+    def __init__(self, folders: Folders, lock: int) -> None:
+        self._folders = folders
+        self._lock = identity(folders.fs.stat_fd(lock))
+        self.journal: Callable[[], tuple[int, int]] | None = None
+        """Says which file our journal is, once it is open."""
+
+    def check(self) -> None:
+        """Raise BusGone where the root, the journal or the lock is another one than that which we opened."""
+        if self.journal is not None and not self._still(layout.JOURNAL, self.journal()):
+            self.check_lock()
+            raise BusGone(
+                "the journal was replaced or removed while in use",
+                path=layout.JOURNAL,
+                hint="find out what wrote to it (an editor, `sed -i`, a clean-up), then run again",
+            )
+        self.check_lock()
+
+    def check_lock(self) -> None:
+        """Raise BusGone where the root or the lock is another one.
+
+        The lock comes last: who takes a track over has another lock before he touches anything else.
+        """
+        if not self._folders.is_same_root() or not self._still(layout.LOCK, self._lock):
+            raise BusGone("the bus was moved, removed or replaced while in use", path=self._folders.path)
+
+    def _still(self, name: str, known: tuple[int, int]) -> bool:
+        """Tell whether a name in the root means the same file as when we opened it."""
+        try:
+            return identity(self._folders.fs.stat(name, at=self._folders.root)) == known
+        except FileNotFoundError:
+            return False

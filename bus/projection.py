@@ -12,7 +12,7 @@ import json
 import os
 import zlib
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bus import layout
 from bus._fs import Refused, passes
@@ -129,9 +129,11 @@ class View:
 class Projection:
     """Keeps the directory as `View` says. One writer: the host."""
 
-    def __init__(self, folders: Folders, scratch: str) -> None:
+    def __init__(self, folders: Folders, scratch: str, check: Callable[[], None]) -> None:
         self._folders = folders
         self._fs = folders.fs
+        self._check = check
+        """Raises BusGone where the track is not ours any more: whoever took it over keeps the directory then."""
         self.scratch = scratch
         """Name of the scratch file in `tmp/`."""
         self.view = View()
@@ -152,6 +154,11 @@ class Projection:
             self._due.extend(come)
         self._work_off()
 
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether something could not be written yet."""
+        return bool(self._due)
+
     def expects(self, task: TaskId, type: str) -> bool:
         """Tell whether a file of a task whose attempt runs may be ours: of an earlier attempt, or not yet archived."""
         return bool(self._due) or self.view.shows(type, task)
@@ -167,6 +174,7 @@ class Projection:
                     self._put(name, content, events)
             except FileNotFoundError:
                 if not self._folders.refresh_all((layout.TMP, layout.EVENTS, layout.ARCHIVE)):
+                    self._check()
                     raise
                 continue
             except OSError as error:
@@ -187,7 +195,7 @@ class Projection:
         events = self._folders.refresh(layout.EVENTS)
         self._present = {name for name in self._fs.names(events) if layout.parse_event_name(name)}
         if look_inside:
-            self._torn = {name for name in sorted(self._present) if not is_line(self._read(name, events))}
+            self._torn = {name for name in sorted(self._present) if not _is_whole(self._read(name, events))}
 
     def replay(self, record: Record) -> None:
         """Take in a record of the past; the directory follows at `settle`."""
@@ -234,6 +242,7 @@ class Projection:
 
     def _put(self, name: str, content: bytes, events: int) -> None:
         tmp = self._folders.fd(layout.TMP)
+        self._check()
         if self._fs.publish(self.scratch, tmp, name, events, content):
             return
         if self._read(name, events) != content:
@@ -246,6 +255,7 @@ class Projection:
         with contextlib.suppress(FileNotFoundError):
             self._fs.stat(kept, at=archive)
             kept = f"{kept}.{os.urandom(4).hex()}"  # never in the place of another, which may be anything
+        self._check()
         with contextlib.suppress(FileNotFoundError):
             self._fs.rename(name, events, kept, archive)
 
@@ -254,6 +264,10 @@ class Projection:
             return self._fs.read_file(name, at=events, cap=MAX_EVENT)
         except (FileNotFoundError, Refused):
             return b""
+
+
+def _is_whole(content: bytes) -> bool:
+    return content.endswith(b"\n") and is_line(content)
 
 
 def _seq(content: bytes) -> int:

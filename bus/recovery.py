@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from bus import blobs, layout, setup, snapshots
+from bus import blobs, layout, snapshots
 from bus.contract import Follower, Snapshot
 from bus.folders import Folders
-from bus.journal import FLAGS, MAX_KEPT, Journal, Keep
+from bus.journal import FLAGS, MAX_KEPT, Check, Journal, Keep
 from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, split
 from bus.projection import Projection, View, concerns
 from bus.segments import Files, Place, is_beginning, locate, number_at, open_files, read_segment, unreachable, wrong
@@ -41,7 +41,7 @@ class Looked:
     """(seq, epoch) of a line that has the number of one before it: of a successor."""
 
 
-def open_journal(folders: Folders, owner: str, keep: Keep, *, sync: bool) -> tuple[Journal, Files]:
+def open_journal(folders: Folders, owner: str, keep: Keep, check: Check, *, sync: bool) -> tuple[Journal, Files]:
     """Open the journal for writing, its end in order. Raises BusCorrupt for damage that was acknowledged.
 
     What is cut off is handed to `keep`. In `power` everything that was read is on disk when this returns.
@@ -56,22 +56,22 @@ def open_journal(folders: Folders, owner: str, keep: Keep, *, sync: bool) -> tup
         if sync:
             fs.sync(folders.root)  # the folders of segments and blobs may be new
         files.check()
-        _take_copies_away(folders, files)
+        _take_copies_away(folders, files, check)
         looked = look_through(folders, files)
         while looked.newer is not None:
-            files = _without_superseded(folders, files, looked.newer, owner, keep, sync=sync)
+            files = _without_superseded(folders, files, looked.newer, owner, keep, check, sync=sync)
             looked = look_through(folders, files)
         if _is_in_doubt(folders):
-            files = _renewed(folders, files, _read(folders, files.fd, 0, looked.end), owner, sync=True)
+            files = _renewed(folders, files, _read(folders, files.fd, 0, looked.end), owner, check, sync=True)
             fs.discard(layout.DOUBT, folders.root)
-        return _made(folders, files, looked, keep, sync=sync), replace(files, copies=())
+        return _made(folders, files, looked, keep, check, sync=sync), replace(files, copies=())
     except BaseException:
         fs.close(files.fd)
         raise
 
 
-def _made(folders: Folders, files: Files, looked: Looked, keep: Keep, *, sync: bool) -> Journal:
-    journal = Journal(folders, files.fd, files.first, sync=sync)
+def _made(folders: Folders, files: Files, looked: Looked, keep: Keep, check: Check, *, sync: bool) -> Journal:
+    journal = Journal(folders, files.fd, files.first, check, sync=sync)
     journal.place = looked.place
     if journal.size > looked.end:
         keep(_read(folders, journal.fd, looked.end, MAX_KEPT), looked.bad)
@@ -82,11 +82,12 @@ def _made(folders: Folders, files: Files, looked: Looked, keep: Keep, *, sync: b
     return journal
 
 
-def _take_copies_away(folders: Folders, files: Files) -> None:
+def _take_copies_away(folders: Folders, files: Files, check: Check) -> None:
     """Take away the second name of the active file, which a conductor that was killed while sealing it left."""
     for segment in files.copies:
         if not is_beginning(folders, segment, files.fd):
             raise corrupt(segment.path, f"{layout.JOURNAL} begins with record {files.first}, which stands here too")
+        check()
         folders.fs.discard(segment.name, folders.fd(layout.SEGMENTS))
 
 
@@ -116,7 +117,7 @@ def look_through(folders: Folders, files: Files) -> Looked:
 
 
 def _without_superseded(
-    folders: Folders, files: Files, newer: tuple[int, int], owner: str, keep: Keep, *, sync: bool
+    folders: Folders, files: Files, newer: tuple[int, int], owner: str, keep: Keep, check: Check, *, sync: bool
 ) -> Files:
     """Take out the lines of a replaced conductor that stand where its successor's first write stands."""
     seq, epoch = newer
@@ -127,13 +128,18 @@ def _without_superseded(
         stale = head is not None and head.seq >= seq and head.epoch < epoch
         (theirs if stale else ours).append(line + b"\n" * whole)
     keep(b"".join(theirs), _SUPERSEDED)
-    return _renewed(folders, files, b"".join(ours), owner, sync=sync)
+    return _renewed(folders, files, b"".join(ours), owner, check, sync=sync)
 
 
-def _renewed(folders: Folders, files: Files, body: bytes, owner: str, *, sync: bool) -> Files:
+def _renewed(folders: Folders, files: Files, body: bytes, owner: str, check: Check, *, sync: bool) -> Files:
     """Put a new file with this content in the place of the active one."""
-    fs, root = folders.fs, folders.root
-    fs.replace(f"{owner}.journal", folders.refresh(layout.TMP), layout.JOURNAL, root, body, sync=sync)
+    fs, root, tmp, scratch = folders.fs, folders.root, folders.refresh(layout.TMP), f"{owner}.journal"
+    fs.discard(scratch, tmp)
+    fs.create(scratch, body, at=tmp, sync=sync)
+    check()
+    fs.rename(scratch, tmp, layout.JOURNAL, root)
+    if sync:
+        fs.sync(root)
     fd, found = fs.open_regular(layout.JOURNAL, at=root, flags=FLAGS)
     fs.close(files.fd)
     return replace(files, fd=fd, found=found)
@@ -170,7 +176,6 @@ class Recovery:
         load_plan: Callable[[str], bytes],
         *,
         owner: str,
-        owners: set[str],
     ) -> None:
         self._folders = folders
         self._journal = journal
@@ -179,12 +184,9 @@ class Recovery:
         self._keeper = keeper
         self._load_plan = load_plan
         self._owner = owner
-        self._owners = owners
         self._chain = Chain()
         self._rebooted = False
         """The snapshot is of another boot of the machine."""
-        self.ended: set[str] = set()
-        """Which of `owners` are attempts that have ended."""
 
     @property
     def seq(self) -> int:
@@ -201,11 +203,9 @@ class Recovery:
         for file, end, line in self._lines(self._begin(follower)):
             self._keeper.behind += len(line) + 1
             shown = concerns(line)
-            if follower is None and not shown and not self._owners:
+            if follower is None and not shown:
                 continue
             record = self._record(line)
-            if record.type == "ATTEMPT_ENDED" and record.attempt in self._owners:
-                self.ended.add(record.attempt)
             if shown:
                 self._projection.replay(record)
             if follower is not None:
@@ -240,14 +240,12 @@ class Recovery:
         return None
 
     def _checkpoint(self, follower: Follower, place: Place) -> None:
-        """Keep a snapshot. What it will hide from the next start is done before: `events/`, and scratch files."""
-        state = follower.dump()
-        if state is None:
-            return
+        """Keep a snapshot, unless `events/` cannot be brought so far now: the next start would not see that."""
         self._projection.settle()
-        setup.sweep(self._folders, self.ended)
-        snapshot = Snapshot(self.seq, self.epoch, state)
-        self._keeper.keep(f"{self._owner}.snapshot", snapshot, place, self._projection.view.dump())
+        state = None if self._projection.is_behind else follower.dump()
+        if state is not None:
+            snapshot = Snapshot(self.seq, self.epoch, state)
+            self._keeper.keep(f"{self._owner}.snapshot", snapshot, place, self._projection.view.dump())
 
     def _lines(self, since: Place | None) -> Iterator[tuple[int, int, bytes]]:
         """Yield (file, offset behind it, line) of each line that counts behind a place."""

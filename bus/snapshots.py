@@ -65,6 +65,8 @@ class Keeper:
         self.behind = 0
         try:
             self._size = write(self._folders, scratch, snapshot, place, events)
+        except FileNotFoundError:  # our scratch, swept by whoever took the track over
+            return
         except OSError as error:
             if not passes(error):
                 raise

@@ -16,6 +16,7 @@ from bus.hand import FileHand, result_message
 from bus.host import FileHost
 from bus.journal import Journal
 from bus.lines import Chain, Verdict, head_of
+from bus.lock import Ours
 from bus.quarantine import Quarantine
 from bus.upkeep import Upkeep
 from bus.wire import AttemptId, ExitRecord, TaskId, to_json
@@ -117,7 +118,7 @@ def _segment_folder_unsynced() -> Iterator[None]:
         yield
 
 
-def _rename_then_create(self: Journal, last: int, scratch: str, check_ours: Callable[[], None]) -> None:
+def _rename_then_create(self: Journal, last: int, scratch: str) -> None:
     """Seals by moving the file away: for a moment there is no `queue.jsonl`."""
     if last < self.first or not (self.doubtful or self.size >= journal.SEGMENT):
         return
@@ -237,7 +238,7 @@ PLANTED: dict[str, Plant] = {
     "repeated-message-accepted": _replace(Messages, "__contains__", lambda self, id: False),
     "old-epoch-accepted": _replace(Chain, "take", _stale_lines_count),
     "old-epoch-launches": _replace(FileHand, "newest_epoch", lambda self: 0),
-    "lock-unwatched": _replace(FileHost, "_check_ours", lambda self: None),
+    "lock-unwatched": _replace(Ours, "check", lambda self: None),
     "lost-without-a-second-look": _lost_without_a_second_look,
     "quarantine-unexplained": _replace(Quarantine, "_explain", _explain_nothing),
 }

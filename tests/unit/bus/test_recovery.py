@@ -388,7 +388,7 @@ def test_requirement_3_after_a_reboot_events_are_read_as_a_power_cut_may_have_to
 
     path = finished / "events" / "TASK_COMPLETE_a.event"
     whole = path.read_bytes()
-    for torn in (b"", whole[:50], b"\0" * len(whole)):
+    for torn in (b"", whole[:50], whole[:-1], b"\0" * len(whole)):
         path.write_bytes(torn)
         host = start(finished, fs=Rebooted())
         assert host.notes == []
