@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from bus import layout
-from bus._fs import FileSystem
+from bus._fs import FileSystem, why
 from bus.errors import BusError
 from bus.folders import open_folders
 from bus.wire import MAX_MESSAGE, dumps
@@ -31,7 +31,8 @@ def drop(
     """Hand in an order and return the name of its file. It survives a power cut from then on.
 
     `target` is a task (or what the verb acts on), `who` the operator, `epoch` binds the order to one conductor. Raises
-    BusGone where there is no bus, BusError where the order is too long, LayoutError for an impossible verb.
+    BusGone where there is no bus, BusError where the order is too long or the disk full, LayoutError for an impossible
+    verb.
     """
     body = {"target": target, "text": text, "who": who, "epoch": epoch}
     data = dumps({key: value for key, value in body.items() if value is not None}).encode() + b"\n"
@@ -48,6 +49,8 @@ def drop(
             name = layout.control_name(number, verb)
             if folders.fs.publish(scratch, tmp, name, control, data, sync=True, contested=True):
                 return name
+    except OSError as error:
+        raise BusError(f"the order cannot be handed in: {why(error)}", path=os.fspath(root)) from error
     finally:
         folders.close()
     raise BusError("too many orders are handed in at once", path=os.fspath(root), hint="try again")

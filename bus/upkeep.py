@@ -42,9 +42,9 @@ class Upkeep:
         self.room.lost(error)
 
     def again(self) -> None:
-        """Do what could not be done before, and keep the folders that workers write to in their places."""
+        """Do what could not be done before, and put back folders that somebody removed or replaced."""
         self._chores.again()
-        for name in (layout.TMP, layout.HEARTBEATS, layout.WORKER_STATUS):
+        for name in layout.FOLDERS:
             with suppress(OSError):  # the next look will do
                 self._folders.refresh(name)
 
