@@ -15,6 +15,9 @@ NEEDED = 1 << 17
 NEEDED_AGAIN = 2 << 20
 """Bytes below which a disk that was full still counts as full: the reserve that was given up must find room as well."""
 
+NAMES = 16
+"""Files for which there must be room: the folder of an attempt, a result, a message, and the scratch of each."""
+
 _PROBE = bytes(4096)
 
 
@@ -55,7 +58,7 @@ class Room:
         # A file system that counts neither says zero of zero.
         needed = NEEDED_AGAIN if self._failed else NEEDED
         full = found.f_blocks > 0 and blocks * found.f_frsize < needed
-        return why(OSError(errno.ENOSPC, "")) if full or (found.f_files > 0 and inodes == 0) else None
+        return why(OSError(errno.ENOSPC, "")) if full or (found.f_files > 0 and inodes < NAMES) else None
 
     def _said_by_probe(self, owner: str) -> str | None:
         name = f"{owner}.probe"
