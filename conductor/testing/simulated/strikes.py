@@ -90,7 +90,7 @@ class Strikes:
             case Trouble.KILL_CALLER:
                 self._kill(process)
             case Trouble.KILL_CONDUCTOR:
-                self._kill(self._held_by().process)
+                self._kill_conductor()
             case Trouble.KILL_WORKER:
                 self._kill_some_worker()
             case Trouble.POWER_CUT:
@@ -146,6 +146,11 @@ class Strikes:
                 worker.kill(command_too=self._random.random() < 0.7)
         process.kill()
 
+    def _kill_conductor(self) -> None:
+        if self._sim.conductor is not None:
+            self._sim.say(self._sim.conductor, "is killed")
+            self._sim.conductor.process.kill()
+
     def _kill_some_worker(self) -> None:
         worker = self._random.choice([worker for worker in self._sim.workers.values() if worker.alive])
         self._sim.say(worker, "is killed")
@@ -186,9 +191,8 @@ class Strikes:
         self._usurped.add(old.process)
         for _ in range(self._random.choice((0, 3, 30, 300))):
             self._sim.turn()
-        if self._sim.conductor is not None and self._random.random() < 0.3:
-            self._sim.say(self._sim.conductor, "is killed")
-            self._sim.conductor.process.kill()
+        if self._random.random() < 0.3:
+            self._kill_conductor()
         self._sim.say(old, "wakes up")
 
     def _trouble_the_disk(self) -> None:
