@@ -1,7 +1,9 @@
 """The attempts that are open (dispatched, end not journaled): are they alive, and what did they leave?
 
-Only yields facts. The order of looking is what makes LOST safe: first the launcher's word that a worker ended, then
-the inbox, then `exit.json`, then the lock, then proof that nothing of the tree is left, then `exit.json` once more.
+Only yields facts. The order of looking is what makes LOST safe: first the launcher's word that a worker ended, then the
+inbox, then `exit.json`, then the lock, then proof that nothing of the tree is left. Who is found gone only by its lock
+may have written its result since inbox and `exit.json` were read, and is judged at the next look, when both are read
+again.
 
 Whose lock is held is alive, wherever it runs: in this boot, in a container beside ours, or on another machine. Pids
 that were recorded elsewhere are not even looked at; such a worker is stopped by `revoked` alone.
@@ -51,6 +53,8 @@ class _Open:
     """Reason of the stop."""
     kill_at: float | None = None
     """When a worker that has written its result, and does not end, is ended; on the same clock."""
+    gone_since: int | None = None
+    """The look that found its lock free first."""
     said: bool = False
     """Whether people were told why it holds its slot for so long."""
 
@@ -66,6 +70,7 @@ class Attempts:
         self._open: dict[AttemptId, _Open] = {}
         self.unsettled = False
         """Whether, since the last `suspects`, the end of some attempt could not be told yet: look again soon."""
+        self._looks = 0
         self._looked: float | None = None
         self._clock = 0.0
         """Seconds during which this process was there to look: gaps are left out."""
@@ -110,6 +115,7 @@ class Attempts:
     def suspects(self, now: float) -> list[AttemptId]:
         """Return attempts whose worker ended, is unknown to the launcher, or had its time to stop."""
         self.unsettled = False
+        self._looks += 1
         if self._looked is not None:
             self._clock += min(now - self._looked, LATE)
         self._looked, self._lives = now, self._launcher.poll(self._open)
@@ -131,8 +137,8 @@ class Attempts:
         return fact
 
     def _fate(self, attempt: AttemptId, one: _Open) -> Fact | None:
-        if fact := self._result(attempt, one.task):
-            return fact
+        if (exit := self._host.read_exit(attempt)) is not None:
+            return self._result(attempt, one, exit)
         if error := self._launcher.failure(attempt):
             return LaunchFailed(one.task, attempt, error)
         proc = self._host.read_proc(attempt)
@@ -145,9 +151,10 @@ class Attempts:
             if one.force_at is not None and self._is_due(one.force_at + UNKILLABLE_AFTER):
                 self._explain(one, "what is left of it cannot be ended from here; it keeps its slot until it is gone")
             return None
-        if fact := self._result(attempt, one.task):
-            return fact
-        return self._lost(attempt, one, proc)
+        return self._lost(attempt, one, proc) if self._was_gone(attempt) else None
+
+    def _result(self, attempt: AttemptId, one: _Open, exit: ExitRecord) -> ResultReceived | None:
+        return ResultReceived(one.task, attempt, exit) if self.is_over(attempt, exit) else None
 
     def _lost(self, attempt: AttemptId, one: _Open, proc: ProcRecord | None) -> Fact:
         elsewhere = self._launcher.elsewhere(proc) if proc else None
@@ -180,14 +187,25 @@ class Attempts:
 
     def _worker_is_gone(self, attempt: AttemptId) -> bool:
         """Tell whether the worker of a result has ended; one that lingers is ended after a grace, its result kept."""
-        if self._lives.get(attempt) == "ended" or not self._host.is_live(attempt):
+        if self._was_gone(attempt):
             return True
         one = self._open[attempt]
+        if one.gone_since is not None:
+            return False
         if one.kill_at is None:
             one.kill_at = self._clock + LINGER
         elif self._is_due(one.kill_at) and not self._waits(self._host.read_proc(attempt)):
             self._launcher.kill_tree(attempt, ITS_WORKER)
         return False
+
+    def _was_gone(self, attempt: AttemptId) -> bool:
+        """Tell whether the worker was gone before this look read the inbox."""
+        one = self._open[attempt]
+        if self._lives.get(attempt) == "ended":
+            return True
+        if one.gone_since is None and not self._host.is_live(attempt):
+            one.gone_since = self._looks
+        return one.gone_since is not None and one.gone_since < self._looks
 
     def _prove_empty(self, attempt: AttemptId, *, stopped: bool) -> bool:
         """End what is left of an attempt's tree; True once nothing is. A stop ends also what a task may leave."""
@@ -240,18 +258,13 @@ class Attempts:
 
     def _is_found(self, attempt: AttemptId) -> bool:
         """Tell whether an attempt of an earlier conductor is alive and without a result; have it watched."""
+        self._was_gone(attempt)
         if self._host.read_exit(attempt) is not None:
             return False
         live = self._host.is_live(attempt)
         # The lock of this very bus says who lives; only where its folder was deleted the claim must do.
         known = live or not self._host.has_attempt(attempt)
         return (known and self._launcher.reattach(attempt, self._host.read_proc(attempt))) or live
-
-    def _result(self, attempt: AttemptId, task: TaskId) -> ResultReceived | None:
-        exit = self._host.read_exit(attempt)
-        if exit is None or not self.is_over(attempt, exit):
-            return None
-        return ResultReceived(task, attempt, exit)
 
 
 def _later(at: float | None, seconds: float) -> float | None:

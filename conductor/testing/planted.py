@@ -190,20 +190,8 @@ def _stale_lines_count(self: Chain, line: bytes) -> Verdict:
 _take = Chain.take
 
 
-@contextmanager
-def _lost_without_a_second_look() -> Iterator[None]:
-    settle, result, looks = Attempts.settle, Attempts._result, [0]
-
-    def settle_counting(self: Attempts, attempt: AttemptId) -> Any:
-        looks[0] = 0
-        return settle(self, attempt)
-
-    def first_only(self: Attempts, attempt: AttemptId, task: TaskId) -> Any:
-        looks[0] += 1
-        return result(self, attempt, task) if looks[0] == 1 else None
-
-    with mock.patch.object(Attempts, "settle", settle_counting), mock.patch.object(Attempts, "_result", first_only):
-        yield
+def _gone_by_now(self: Attempts, attempt: AttemptId) -> bool:
+    return self._lives.get(attempt) == "ended" or not self._host.is_live(attempt)
 
 
 def _explain_nothing(self: Quarantine, *args: Any, **kwargs: Any) -> str:
@@ -239,7 +227,7 @@ PLANTED: dict[str, Plant] = {
     "old-epoch-accepted": _replace(Chain, "take", _stale_lines_count),
     "old-epoch-launches": _replace(FileHand, "newest_epoch", lambda self: 0),
     "lock-unwatched": _replace(Ours, "check", lambda self: None),
-    "lost-without-a-second-look": _lost_without_a_second_look,
+    "lost-without-a-second-look": _replace(Attempts, "_was_gone", _gone_by_now),
     "quarantine-unexplained": _replace(Quarantine, "_explain", _explain_nothing),
 }
 """A context for each: the bug is there as long as it lasts."""

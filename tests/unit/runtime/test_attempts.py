@@ -10,7 +10,7 @@ import pytest
 
 from bus.memory import MemoryBus
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
-from conductor.core.events import AttemptAdopted, ResultReceived, WorkerGone
+from conductor.core.events import AttemptAdopted, Fact, ResultReceived, WorkerGone
 from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, UNKILLABLE_AFTER, Attempts
 from conductor.runtime.launch.base import ITS_WORKER, Elsewhere, Trace
 from conductor.testing import FakeLauncher
@@ -61,6 +61,13 @@ class Scene:
         self.attempts.opened(TASK, ATTEMPT)
         self.attempts.suspects(self.now)
 
+    def verdict(self) -> Fact | None:
+        """What becomes of the attempt by the next look, which reads the inbox again."""
+        assert self.attempts.settle(ATTEMPT) is None, "who is found gone in this look may have handed something in"
+        assert self.attempts.unsettled
+        self.pass_by(0.25)
+        return self.attempts.settle(ATTEMPT)
+
     def pass_by(self, seconds: float, step: float = 5.0) -> list[AttemptId]:
         """Let time pass in steps no longer than the loop's sleep; return who is suspect in the end."""
         until = self.now + seconds
@@ -83,7 +90,7 @@ def test_a_stop_is_carried_out_from_here_after_its_grace(scene: Scene) -> None:
     assert scene.attempts.next_deadline(scene.now) == scene.now + GRACE
     assert scene.pass_by(GRACE - 1) == []
     assert scene.pass_by(1) == [ATTEMPT]
-    fact = scene.attempts.settle(ATTEMPT)
+    fact = scene.verdict()
     assert isinstance(fact, WorkerGone)
     assert fact.detail == "ended by the conductor (stopped): the worker did not do it in time"
 
@@ -121,7 +128,7 @@ def test_requirement_32_a_worker_that_waits_for_the_disk_is_not_ended(scene: Sce
     assert scene.said == ["a: its result cannot be written yet, as the disk is full; its worker tries again"]
     scene.hand.finish(EXIT)
     scene.launcher.free()
-    assert isinstance(scene.attempts.settle(ATTEMPT), ResultReceived)
+    assert isinstance(scene.verdict(), ResultReceived)
     assert scene.launcher.killed == []
 
 
@@ -166,7 +173,7 @@ def test_requirement_14_a_lock_that_is_held_is_never_lost(scene: Scene) -> None:
     assert scene.said == ["a: what is left of it cannot be ended from here; it keeps its slot until it is gone"]
     assert scene.launcher.killed == [ATTEMPT] * 2
     scene.launcher.free()
-    assert isinstance(scene.attempts.settle(ATTEMPT), WorkerGone)
+    assert isinstance(scene.verdict(), WorkerGone)
 
 
 @pytest.mark.parametrize("away", ["boot", "namespace", None])
@@ -179,15 +186,15 @@ def test_requirement_23_a_worker_from_elsewhere_is_no_loss_once_its_lock_is_free
     assert scene.attempts.settle(ATTEMPT) is None
     assert scene.launcher.killed == []
     scene.launcher.free()
-    fact = scene.attempts.settle(ATTEMPT)
+    fact = scene.verdict()
     assert isinstance(fact, WorkerGone)
     assert (fact.started, fact.reboot) == (True, away is not None)
     assert (
         scene.launcher.traces
         == {
             "boot": [],
-            "namespace": [Trace()],
-            None: [Trace({"pid": 9, "start_ticks": 10, "session": 7})],
+            "namespace": [Trace()] * 2,
+            None: [Trace({"pid": 9, "start_ticks": 10, "session": 7})] * 2,
         }[away]
     )
 
@@ -224,8 +231,32 @@ def test_a_worker_that_never_claims_its_attempt_is_ended(claimed: bool) -> None:
     assert scene.pass_by(CLAIM_GRACE - 1) == []
     assert scene.pass_by(1) == ([] if claimed else [ATTEMPT])
     if not claimed:
-        fact = scene.attempts.settle(ATTEMPT)
+        fact = scene.verdict()
         assert isinstance(fact, WorkerGone)
         assert (fact.started, fact.detail) == (False, "ended by the conductor: the worker did not begin within 60 s")
-    assert scene.launcher.killed == ([] if claimed else [ATTEMPT])
+    assert bool(scene.launcher.killed) == (not claimed)
     scene.launcher.free()
+
+
+def test_who_is_found_gone_after_the_inbox_was_read_is_judged_at_the_next_look(scene: Scene) -> None:
+    """It may have handed in a note and its result since; a verdict now would close the attempt before they are read."""
+    again = Attempts(scene.host, scene.launcher, scene.said.append)
+    scene.launcher.lives[ATTEMPT] = "lost"
+    again.reconcile([(TASK, ATTEMPT)])
+    assert again.suspects(scene.now) == [ATTEMPT]
+    scene.hand.finish(EXIT)
+    scene.launcher.free()
+    assert not again.is_over(ATTEMPT, EXIT)
+    assert again.settle(ATTEMPT) is None
+    again.suspects(scene.now)
+    assert isinstance(again.settle(ATTEMPT), ResultReceived)
+
+
+def test_who_was_gone_before_the_first_look_is_judged_in_it(scene: Scene) -> None:
+    scene.hand.finish(EXIT)
+    scene.launcher.free()
+    scene.launcher.lives[ATTEMPT] = "lost"
+    again = Attempts(scene.host, scene.launcher, scene.said.append)
+    assert again.reconcile([(TASK, ATTEMPT)]) == []
+    again.suspects(scene.now)
+    assert again.is_over(ATTEMPT, EXIT)
