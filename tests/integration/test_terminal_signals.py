@@ -158,13 +158,14 @@ def test_requirement_20_a_job_in_the_background_lets_the_terminal_to_others(
 ) -> None:
     terminal.type("^Z")
     terminal.wait_stopped()
+    terminal.check_clean()
     stopped = len(terminal.written())
     terminal.background()
     project.open_gate("a")
     assert terminal.finish() == 0
     terminal.check_clean()
     after = terminal.written()[stopped:]
-    assert "\x1b[?25l" not in after, "it drew on a terminal that is not its own now"
+    assert not re.search(r"\x1b\[(\?25l|2K)", after), "it drew on a terminal that is not its own now"
     assert "All 2 tasks are done" in after
 
 
