@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -26,7 +27,11 @@ A = TaskId("a")
 
 def again(state: State) -> State:
     """Return the state as it comes back from disk."""
-    return snapshot.load(json.loads(dumps(snapshot.dump(state))), state.plan)
+    return back(dumps(snapshot.dump(state)), state.plan)
+
+
+def back(text: str, plan: Plan) -> State:
+    return snapshot.load(json.loads(text), plan)
 
 
 def take(machine: Machine, record: Record, plan: Plan) -> None:
@@ -42,16 +47,17 @@ def test_requirement_6_live_state_full_replay_and_any_snapshot_with_its_tail_are
     plan = random_plan(random, random.randint(1, 10))
     options = RunOptions(seed=seed, retries=random.choice([0, 2]), restart_intensity=random.choice([2, 20, None]))
     run = CoreSimulation(plan, seed, options, chances=Chances(crash=crash))
-    kept: list[tuple[int, str, JournalTime]] = []
+    kept: list[tuple[int, Callable[[], State], JournalTime]] = []
     while run.step() is not None:
         data = snapshot.dump(run.machine.state)
         if data is not None and random.random() < 0.3:
-            kept.append((len(run.journal), dumps(data), replace(run.time)))
-            assert digest(again(run.machine.state)) == run.machine.digest()
+            restore = partial(back, dumps(data), run.machine.state.plan)
+            assert digest(restore()) == run.machine.digest()
+            kept.append((len(run.journal), restore, replace(run.time)))
     records = run.records()
     assert run.replayed().digest() == run.machine.digest()
-    for place, text, time in kept[-6:]:
-        restored = Machine(snapshot.load(json.loads(text), plan), check=True)
+    for place, restore, time in kept[-6:]:
+        restored = Machine(restore(), check=True)
         assert run.follow(restored, time, records[place:]).digest() == run.machine.digest()
         assert time == run.time
 
