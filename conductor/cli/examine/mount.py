@@ -33,11 +33,7 @@ NEEDS: tuple[tuple[str, str, Callable[[str], Finding]], ...] = (
     (
         "directory_sync",
         "a folder can be synced",
-        lambda why: note(
-            "mount_directory_sync",
-            f"a folder cannot be synced ({why}): what a power cut leaves is the file system's word",
-            "with --durability process nothing is synced; results survive the end of any process, not a power cut",
-        ),
+        lambda why: problem("mount_directory_sync", f"a folder cannot be synced: {why}", ELSEWHERE),
     ),
     (
         "lock",

@@ -123,7 +123,7 @@ def test_requirement_34_each_fallback_is_said() -> None:
         "mount_exclusive": "problem",
         "mount_link": "note",
         "mount_rename": "problem",
-        "mount_directory_sync": "note",
+        "mount_directory_sync": "problem",
         "mount_lock": "problem",
         "mount_events": "note",
         "mount_case": "note",
