@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from bus import layout
-from bus._fs import FileSystem
+from bus._fs import FileSystem, passes
 from bus.errors import BusError, BusGone, BusUnsafe, FolderReplaced
 from bus.wire import AttemptId
 
@@ -34,7 +34,8 @@ class Folders:
         self._identity: dict[str, tuple[int, int]] = {}
 
     def fd(self, name: str) -> int:
-        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing, FolderReplaced.
+        """Return the descriptor of a folder of `layout.FOLDERS`. Raises BusGone where it is missing, FolderReplaced,
+        BusError, and OSError for what passes.
 
         Where it may evict, what stands in the place of the folder is set aside, and the folder made anew.
         """
@@ -56,6 +57,8 @@ class Folders:
             hint = "a `conductor run` makes it again; if it was removed while in use, find out by what"
             raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
         except OSError as error:
+            if passes(error):
+                raise
             raise BusError(f"the folder {name} cannot be opened: {error.strerror}", path=self.path) from error
 
     def _put_in_place(self, name: str, leaf: str, at: int) -> None:

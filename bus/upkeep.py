@@ -141,7 +141,10 @@ class Upkeep:
         """
         if not running:
             return
-        events = self._folders.refresh(layout.EVENTS)
+        try:
+            events = self._folders.refresh(layout.EVENTS)
+        except OSError:  # the next look will do
+            return
         tasks = list(running)
         first = self._turn % len(tasks)
         turn = (tasks[first:] + tasks[:first])[:CLAIMS_AT_ONCE]
