@@ -53,6 +53,29 @@ def test_the_order_is_bound_to_the_conductor_and_waited_for(
     assert capsys.readouterr().out.startswith("recorded: ")
 
 
+def test_an_order_waits_for_a_conductor_that_still_recovers(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no epoch yet, and an order without one would be nobody's."""
+    holder = tmp_path / ".message-bus" / "conductor.json"
+    ready = holder.read_text()
+    holder.write_text(json.dumps({**json.loads(ready), "epoch": 0}))
+    seen: list[tuple[str, int | None]] = []
+    take = answer(host, seen)
+    assert callable(take)
+
+    def pause(seconds: float) -> None:
+        if json.loads(holder.read_text())["epoch"] == 0:
+            assert host.scan().controls == ()
+            holder.write_text(ready)
+        else:
+            take(seconds)
+
+    monkeypatch.setattr(stop, "pause", pause)
+    assert run_command_line(["stop", str(tmp_path)]) == 0
+    assert seen == [("stop", host.epoch)]
+
+
 def test_json_is_one_object(
     host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
