@@ -109,7 +109,15 @@ class Journal:
         self.fd, self.identity = fd, identity(found)
         self.first, self.size, self.doubtful = last + 1, 0, False
         if self.sync:
-            fs.sync(root)
+            self._settle_name()
+
+    def _settle_name(self) -> None:
+        """Have the new file's name on disk: otherwise what is written to it next might be found by nobody."""
+        try:
+            self._fs.sync(self._folders.root)
+        except OSError as error:
+            self._broken = True
+            raise _unsynced() from error
 
     def _name_twice(self, name: str, segments: int, scratch: str) -> None:
         """Let the file be found under a second name, as a copy where there are no hard links."""

@@ -251,6 +251,9 @@ def _known(kind: type[Any], data: JsonObject) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name in names}
 
 
+_RAW = json.JSONDecoder().raw_decode
+
+
 def encode_record(record: Record) -> bytes:
     """One journal line, newline included; `crc` covers the bytes before `,"crc"`."""
     t: dict[str, Any] = {} if record.t.batch is None else {"batch": record.t.batch}
@@ -288,20 +291,16 @@ def decode_record(line: bytes) -> Record:
 def decode_sound(line: bytes) -> Record:
     """Read a line whose checksum was found right before. Raises WireError where it is no record."""
     try:
-        data = json.loads(line)
+        text = line.decode()
+        data, end = _RAW(text)  # json.loads guesses at the encoding first, which takes a third of the time
+        if text[end:] not in ("", "\n"):
+            raise WireError("something stands behind the record")
         t = data["t"]
+        stamp = Stamp(t["wall"], t["mono"], t["boot"], t.get("batch"))
         return Record(
-            seq=data["seq"],
-            epoch=data["epoch"],
-            t=Stamp(t["wall"], t["mono"], t["boot"], t.get("batch")),
-            id=data["id"],
-            type=data["type"],
-            source=data["source"],
-            timestamp=data["timestamp"],
-            task=data["task"],
-            attempt=data["attempt"],
-            payload=data["payload"],
-        )
+            data["seq"], data["epoch"], stamp, data["id"], data["type"], data["source"], data["timestamp"],
+            data["task"], data["attempt"], data["payload"],
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WireError(f"not a journal line: {error}") from error
 

@@ -1,0 +1,165 @@
+"""The journal on a disk that is full, or where files may not grow (requirements 1, 2, 32)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from bus import reserve
+from bus._fs import FileSystem
+from bus.errors import BusError, JournalBlocked
+from bus.wire import Stamp
+from conductor.testing.disk import ModelDisk, ModelProcess
+from tests.unit.bus.journals import Texts, put, start, texts
+
+
+def test_requirement_32_the_reserve_is_given_up_first_and_made_again_later() -> None:
+    disk = ModelDisk()
+    host = start("/bus", fs=disk.process())
+    assert len(disk.read("/bus/reserve")) == reserve.SIZE
+    assert disk.read("/bus/reserve").strip(b"\0")  # some file systems store no zeros
+    put(host, "a")
+    disk.faults.room = 0
+    put(host, "b")
+    assert "the disk is full: the reserve of the bus was given up" in host.notes[-1]
+    assert "reserve" not in disk.names("/bus")
+    disk.faults.room = 0
+    with pytest.raises(JournalBlocked, match="the disk is full"):
+        put(host, "c")
+    disk.faults.room = None
+    host.commit()
+    assert "reserve" not in disk.names("/bus")  # not at once: trying fills the disk up for a moment
+    host.stage("NOTE", {"text": "d"}, Stamp(1.0, 2.0 + reserve.AGAIN_AFTER, "boot"))
+    host.commit()
+    assert len(disk.read("/bus/reserve")) == reserve.SIZE
+    assert texts("/bus", fs=disk.process()) == ["a", "b", "c", "d"]
+
+
+def test_requirement_32_without_room_for_a_reserve_there_is_none() -> None:
+    disk = ModelDisk()
+    start("/bus", fs=disk.process()).close()
+    process = disk.process()
+    process.unlink("reserve", process.open_directory("/bus"))
+    disk.faults.room = 5000
+    host = start("/bus", fs=disk.process())
+    assert "reserve" not in disk.names("/bus")
+    assert disk.names("/bus/tmp") == []
+    put(host, "a")
+
+
+def test_requirement_1_a_short_write_is_undone_and_the_batch_kept() -> None:
+    disk = ModelDisk()
+    host = start("/bus", fs=disk.process())
+    put(host, "a")
+    process = disk.process()
+    process.unlink("reserve", process.open_directory("/bus"))
+    before = disk.read("/bus/queue.jsonl")
+    disk.faults.room = 100
+    with pytest.raises(JournalBlocked, match="the disk is full"):
+        put(host, "b", "c")
+    assert disk.read("/bus/queue.jsonl") == before
+    disk.faults.room = None
+    host.commit()
+    assert texts("/bus", fs=disk.process()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.EFBIG, "the limit on the size of files"), (errno.EROFS, "read-only"), (errno.EDQUOT, "quota")],
+)
+def test_requirement_32_what_is_in_the_way_is_told_as_what_it_is(tmp_path: Path, number: int, said: str) -> None:
+    class Refusing(FileSystem):
+        room: int | None = None
+
+        def write(self, fd: int, data: bytes) -> int:
+            if self.room is None:
+                return super().write(fd, data)
+            if self.room == 0:
+                raise OSError(number, os.strerror(number))
+            taken, self.room = self.room, 0
+            return super().write(fd, data[:taken])
+
+    fs = Refusing()
+    host = start(tmp_path / "bus", fs=fs)
+    fs.room = 10
+    with pytest.raises(JournalBlocked, match=said):
+        put(host, "a")
+    fs.room = None
+    host.commit()
+    assert texts(tmp_path / "bus") == ["a"]
+    assert (tmp_path / "bus" / "reserve").exists() == (number != errno.EDQUOT)
+
+
+def test_requirement_32_a_full_disk_delays_sealing() -> None:
+    disk = ModelDisk()
+    host = start("/bus", fs=disk.process())
+    put(host, "a")
+    host.close()
+    disk.write("/bus/queue.jsonl", disk.read("/bus/queue.jsonl") + b"torn")
+    host = start("/bus", fs=disk.process())
+    disk.faults.no_names = True
+    put(host, "b")
+    assert disk.names("/bus/segments") == []
+    disk.faults.no_names = False
+    put(host, "c")
+    assert disk.names("/bus/segments") == ["000000000001-000000000003.jsonl"]
+    follower = Texts()
+    host.close()
+    start("/bus", follower, disk.process())
+    assert follower.texts == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("call", ["link", "rename", "sync"])
+def test_a_seal_that_fails_half_way_is_taken_up_again(call: str, restart: bool) -> None:
+    """Whatever was done by then: the next seal, or the next start, takes the second name away first."""
+    disk = ModelDisk()
+    process = disk.process()
+    host = start("/bus", fs=process)
+    put(host, "a")
+    refused: list[str] = []
+
+    def refuse(process: ModelProcess, name: str) -> None:
+        if name == call:
+            refused.append(name)
+            raise OSError(errno.EROFS, "read-only")
+
+    host._journal.doubtful = True
+    process.before = refuse
+    put(host, "b")
+    process.before = None
+    assert refused
+    if restart:
+        host.close()
+        host = start("/bus", fs=disk.process())
+        host._journal.doubtful = True
+    put(host, "c")
+    put(host, "d")
+    assert disk.names("/bus/segments") == ["000000000001-000000000003.jsonl"]
+    assert texts("/bus", fs=disk.process()) == ["a", "b", "c", "d"]
+
+
+def test_requirement_2_a_new_file_whose_name_is_not_on_disk_is_not_written_to() -> None:
+    disk = ModelDisk()
+    process = disk.process()
+    host = start("/bus", fs=process)
+    put(host, "a")
+
+    def refuse(process: ModelProcess, name: str) -> None:
+        if name == "sync" and "000000000001-000000000002.jsonl" in disk.names("/bus/segments"):
+            disk.faults.failing_syncs = 1 if disk.read("/bus/queue.jsonl") == b"" else 0
+
+    host._journal.doubtful = True
+    process.before = refuse
+    for _ in range(2):
+        with pytest.raises(BusError, match="did not confirm"):
+            put(host, "b")
+    process.before = None
+    host.close()
+    again = start("/bus", fs=disk.process())
+    put(again, "c")
+    disk.power_cut()
+    assert texts("/bus", fs=disk.process())[:2] == ["a", "b"]
