@@ -147,6 +147,8 @@ class Attempts:
             if forced:
                 self._explain(one, "its result cannot be written yet, as the disk is full; its worker tries again")
             return None
+        if not forced and not self._was_gone(attempt):
+            return None
         if not self._prove_empty(attempt, stopped=one.force_at is not None):
             if one.force_at is not None and self._is_due(one.force_at + UNKILLABLE_AFTER):
                 self._explain(one, "what is left of it cannot be ended from here; it keeps its slot until it is gone")

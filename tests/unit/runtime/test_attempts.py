@@ -193,8 +193,8 @@ def test_requirement_23_a_worker_from_elsewhere_is_no_loss_once_its_lock_is_free
         scene.launcher.traces
         == {
             "boot": [],
-            "namespace": [Trace()] * 2,
-            None: [Trace({"pid": 9, "start_ticks": 10, "session": 7})] * 2,
+            "namespace": [Trace()],
+            None: [Trace({"pid": 9, "start_ticks": 10, "session": 7})],
         }[away]
     )
 
@@ -248,8 +248,20 @@ def test_who_is_found_gone_after_the_inbox_was_read_is_judged_at_the_next_look(s
     scene.launcher.free()
     assert not again.is_over(ATTEMPT, EXIT)
     assert again.settle(ATTEMPT) is None
+    assert scene.launcher.killed == [], "what a result may say is left on purpose"
     again.suspects(scene.now)
     assert isinstance(again.settle(ATTEMPT), ResultReceived)
+
+
+def test_nothing_is_ended_before_the_result_was_looked_for_again(scene: Scene) -> None:
+    scene.launcher.lives[ATTEMPT] = "lost"
+    scene.pass_by(1)
+    scene.launcher.free()
+    assert scene.attempts.settle(ATTEMPT) is None
+    assert scene.launcher.killed == []
+    scene.pass_by(1)
+    assert isinstance(scene.attempts.settle(ATTEMPT), WorkerGone)
+    assert scene.launcher.killed == [ATTEMPT]
 
 
 def test_who_was_gone_before_the_first_look_is_judged_in_it(scene: Scene) -> None:
