@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from conductor.core.state import ALIVE, MAX_STORY, State, Task
@@ -66,6 +66,11 @@ def set_status(state: State, task: Task, status: Status, moment: Moment) -> None
 
 
 def tell(task: Task, name: str, *words: object) -> None:
-    """Add an event to a task's story. Texts are shared: those of a hundred thousand tasks are nearly the same."""
-    text = sys.intern(" ".join((name, *map(str, words))))
-    task.story = (*task.story[-MAX_STORY + 1 :], text)
+    """Add an event to a task's story."""
+    task.story = (*task.story[-MAX_STORY + 1 :], _line(name, *map(str, words)))
+
+
+@lru_cache(maxsize=1024)
+def _line(*words: str) -> str:
+    """The stories of a hundred thousand tasks are nearly the same, and share their texts."""
+    return " ".join(words)

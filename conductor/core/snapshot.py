@@ -10,7 +10,6 @@ journal is read instead.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from operator import attrgetter
@@ -146,7 +145,7 @@ def _columns(order: Sequence[Task]) -> dict[str, list[Any]]:
 def _tasks(columns: Mapping[str, list[Any]], plan: Plan) -> list[Task]:
     of = {one.name: columns.get(one.name) or [_default(one) for _ in plan.tasks] for one in _AS_THEY_ARE}
     attempts = of["attempt"]
-    stories = [tuple(map(sys.intern, story)) for story in columns["stories"]]
+    stories = [tuple(story) for story in columns["stories"]]
     of["status"] = [_read_status(*one) for one in zip(columns["status"], attempts, strict=True)]
     of["last"] = [_read_end(*one) for one in zip(columns["last"], attempts, plan.tasks, strict=True)]
     of["story"] = [stories[number] for number in columns["story"]]
