@@ -125,9 +125,9 @@ def _rename_then_create(self: Journal, last: int, scratch: str) -> None:
     fs, root = self._fs, self._folders.root
     fs.rename(layout.JOURNAL, root, layout.segment_name(self.first, last), self._folders.refresh(layout.SEGMENTS))
     fs.create(layout.JOURNAL, b"", at=root, sync=self.sync)
+    fd, found = fs.open_regular(layout.JOURNAL, at=root, flags=journal.FLAGS)
     fs.close(self.fd)
-    self.fd, found = fs.open_regular(layout.JOURNAL, at=root, flags=journal.FLAGS)
-    self.identity = identity(found)
+    self.fd, self.identity = fd, identity(found)
     self.first, self.size, self.doubtful = last + 1, 0, False
     fs.sync(root)
 

@@ -113,6 +113,8 @@ class Simulation:
     def new_conductor(self) -> SimulatedConductor:
         """Start a conductor."""
         self.conductors = [one for one in self.conductors if one.alive]
+        if not self.conductors:
+            checks.check_nothing_early(self.disk)
         self._started += 1
         made = SimulatedConductor(self, self._started)
         self._alone = set() if self.conductors else {made}
@@ -198,6 +200,11 @@ class Simulation:
         self.say(worker, "starts its command")
         alive = [other.spec.task for other in self.workers.values() if other.command_lives]
         self.accounts.command_starts(worker.spec.task, worker.spec.attempt, alive)
+
+    def ends_in_peace(self, who: Actor, owner: str) -> None:
+        """Check that it has left nothing, unless the disk kept it from cleaning up."""
+        if not self.strikes.disk_was_ill:
+            checks.check_left(self.disk, owner)
 
     def another_round(self) -> bool:
         """Use up one of the rounds."""

@@ -215,16 +215,16 @@ class ModelProcess(FileSystem):
     def sync(self, fd: int) -> None:
         """`fsync`."""
         self._enter("sync")
-        self._sync(fd)
+        self._sync(fd, data=False)
 
     def sync_data(self, fd: int) -> None:
         """`fdatasync`. It keeps the length too, as everywhere."""
         self._enter("sync_data")
-        self._sync(fd)
+        self._sync(fd, data=True)
 
-    def _sync(self, fd: int) -> None:
+    def _sync(self, fd: int, *, data: bool) -> None:
         node = self._of(fd).node
-        if self.disk.faults.sync_fails():
+        if self.disk.faults.sync_fails(data=data):
             if isinstance(node, File):
                 node.drop()
             raise error(errno.EIO)

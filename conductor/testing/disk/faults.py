@@ -21,6 +21,8 @@ class Faults:
     """Whether the file system has no hard links."""
     failing_syncs: int = 0
     """Syncs that fail with EIO, from now on; the kernel drops what they should have kept."""
+    only_data: bool = False
+    """Whether only those of `fdatasync` fail."""
 
     def check_change(self) -> None:
         """Raise where nothing may be changed."""
@@ -49,9 +51,9 @@ class Faults:
         if self.room is not None:
             self.room += size
 
-    def sync_fails(self) -> bool:
+    def sync_fails(self, *, data: bool) -> bool:
         """Tell whether this sync is one that fails."""
-        if self.failing_syncs == 0:
+        if self.failing_syncs == 0 or (self.only_data and not data):
             return False
         self.failing_syncs -= 1
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from bus import layout
 from bus.projection import View
 from bus.reader import open_reader
@@ -38,13 +40,34 @@ def check_events(disk: ModelDisk, records: list[Record]) -> None:
         demand(wanted.get(name) == found.get(name), f"events/{name} does not follow from the journal")
 
 
+def check_nothing_early(disk: ModelDisk) -> None:
+    """What is shown in `events/` stands in the journal: looked at before a recovery would mend it."""
+    segments = [f"{BUS}/{layout.SEGMENTS}/{name}" for name in disk.names(f"{BUS}/{layout.SEGMENTS}")]
+    journal = b"".join(disk.read(path) for path in [f"{BUS}/{layout.JOURNAL}", *segments] if disk.find(path))
+    for name, content in disk.files(f"{BUS}/{layout.EVENTS}").items():
+        if found := _EVENT_ID.search(content):
+            demand(found[0] in journal, f"events/{name} was shown before its record was on disk")
+
+
+_EVENT_ID = re.compile(rb'"id":"[0-9a-f]{32}"')
+
+
 def check_quarantine(disk: ModelDisk, *, cut: bool) -> None:
-    """What was set aside has its reason beside it. After a power cut only what is ours: foreign things are not worth
-    a sync."""
-    names = disk.files(f"{BUS}/{layout.QUARANTINE}").keys()
-    for name in names:
-        explained = name.endswith(".why") or f"{name}.why" in names
+    """What was set aside has its reason beside it, and no result of an honest worker is among it.
+
+    After a power cut the reason of what is foreign may be missing: that is not worth a sync.
+    """
+    files = disk.files(f"{BUS}/{layout.QUARANTINE}")
+    for name, content in files.items():
+        explained = name.endswith(".why") or f"{name}.why" in files
         demand(explained or (cut and layout.JOURNAL not in name), f"quarantine/{name} lies there without a reason")
+        demand(cut or b"a RESULT without exit.json" not in content, f"{name}: a result came before its exit.json")
+
+
+def check_left(disk: ModelDisk, owner: str) -> None:
+    """Whoever came to its end in peace has left no scratch file."""
+    left = [name for name in disk.names(f"{BUS}/{layout.TMP}") if layout.scratch_owner(name) == owner]
+    demand(not left, f"tmp/{', '.join(left)} was left by whoever made it")
 
 
 def check_swept(disk: ModelDisk, records: list[Record]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bus import layout
 from bus.errors import BusError, HeldByOther
 from bus.host import FileHost, open_host
 from bus.wire import Ladder, Record, WorkerSpec
@@ -65,6 +66,7 @@ class SimulatedConductor:
             self.wake_at = self._world.clock.mono + self._driver.turn()
         if self._driver is not None and self._driver.ended:
             self._world.say(self, "comes to the end of the round")
+            self._world.ends_in_peace(self, layout.epoch_name(self.epoch))
             self._leave()
 
     def _leave(self) -> None:

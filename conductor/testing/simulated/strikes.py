@@ -35,6 +35,8 @@ class Strikes:
         self._excused: set[SimulatedConductor] = set()
         self._usurped: set[ModelProcess] = set()
         """Conductors whose lock file was deleted."""
+        self.disk_was_ill = False
+        """Whether the disk ever failed a call of somebody."""
         self._well_at: float | None = None
         """When the disk is well again."""
         self._copies: dict[str, bytes] = {}
@@ -108,6 +110,7 @@ class Strikes:
                 self._trouble_the_disk()
             case Trouble.FAILED_SYNC:
                 self._disk.faults.failing_syncs = 1
+                self._disk.faults.only_data = self._random.random() < 0.6
                 self._trouble_the_disk()
             case Trouble.CLOCK:
                 self._sim.clock.wall += self._random.uniform(-TEN_YEARS, TEN_YEARS)
@@ -196,6 +199,7 @@ class Strikes:
         self._sim.say(old, "wakes up")
 
     def _trouble_the_disk(self) -> None:
+        self.disk_was_ill = True
         self._well_at = self._sim.clock.mono + self._random.choice((0.5, 3.0, 60.0))
         self._excused.update(self._sim.conductors)
 

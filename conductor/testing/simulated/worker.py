@@ -50,6 +50,7 @@ class SimulatedWorker:
         pause = next(self._life, None)
         if pause is None:
             self._world.say(self, "ends")
+            self._world.ends_in_peace(self, self.spec.attempt)
             self.process.kill()
         else:
             self.wake_at = self._world.clock.mono + pause

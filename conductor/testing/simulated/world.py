@@ -71,6 +71,9 @@ class World(Protocol):
     def command_starts(self, worker: SimulatedWorker) -> None:
         """A worker starts its command. Raises LedgerBroken where it must not."""
 
+    def ends_in_peace(self, who: Actor, owner: str) -> None:
+        """Somebody ends by itself, its work done. Raises LedgerBroken where it has left scratch files."""
+
     def another_round(self) -> bool:
         """Tell whether a conductor that finds a round ended, and work left, begins another."""
 
