@@ -58,7 +58,7 @@ def test_a_thousand_tasks_leave_no_descriptor_and_no_zombie(project: Project) ->
         samples.append((descriptors(run.pid), descriptors(warm), len(children(run.pid)), len(children(warm))))
         return run.process.poll() is not None
 
-    wait_for(over, "the end of the run")
+    wait_for(over, "the end of the run", patience=120.0)
     run.finish().expect(0)
     of_conductor, of_warm, own, workers = (max(column) for column in zip(*samples, strict=True))
     assert len(samples) > 10
