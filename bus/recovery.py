@@ -74,7 +74,8 @@ def _made(folders: Folders, files: Files, looked: Looked, keep: Keep, check: Che
     journal = Journal(folders, files.fd, files.first, check, sync=sync)
     journal.place = looked.place
     if journal.size > looked.end:
-        keep(_read(folders, journal.fd, looked.end, MAX_KEPT), looked.bad)
+        behind = _read(folders, journal.fd, looked.end, MAX_KEPT)
+        keep(behind, looked.bad or "somebody else has written to the journal", foreign=not looked.bad)
         journal.cut(looked.end)
         journal.doubtful = True
     elif sync:
@@ -258,7 +259,13 @@ class Recovery:
         end = at.end if at.file == self._files.first else 0
         for line, size, _ in split(folders.fs.read_chunks(self._journal.fd, end)):
             end += size
-            if chain.take(line) is Verdict.COUNTS:
+            if end > self._journal.size:  # written since by a conductor that was replaced; the next append expels it
+                return
+            try:
+                counts = chain.take(line) is Verdict.COUNTS
+            except WireError as error:
+                raise corrupt(layout.JOURNAL, error) from error
+            if counts:
                 yield self._files.first, end, line
 
     def _concerning(self) -> Iterator[Record]:

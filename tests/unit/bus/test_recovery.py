@@ -127,6 +127,34 @@ def test_requirement_10_the_successor_wins_where_a_replaced_conductor_wrote_in_t
     assert [record.seq for record in open_reader(root).records()] == [1, 2, 3]
 
 
+def test_requirement_10_what_a_replaced_conductor_appends_while_its_successor_starts_counts_nowhere(root: Path) -> None:
+    host = start(root)
+    put(host, "a")
+    stale = (root / "queue.jsonl").read_bytes()
+    put(host, "b")
+    host.close()
+
+    class Late(FileSystem):
+        """Appends a line of the first epoch right before the file is read for the second time."""
+
+        looks = 0
+
+        def read_at(self, fd: int, size: int, offset: int) -> bytes:
+            if offset == 0 and size > 100_000:
+                self.looks += 1
+                if self.looks == 2:
+                    with (root / "queue.jsonl").open("ab") as journal:
+                        journal.write(stale)
+            return super().read_at(fd, size, offset)
+
+    follower = Texts()
+    host = start(root, follower, Late())
+    assert follower.texts == ["a", "b"]
+    put(host, "c")
+    assert texts(root) == ["a", "b", "c"]
+    assert any(path.read_bytes() == stale for path in (root / "quarantine").iterdir())
+
+
 def test_requirement_2_after_a_failed_sync_the_journal_is_copied_before_it_is_used() -> None:
     disk = ModelDisk()
     host = start("/bus", fs=disk.process())
