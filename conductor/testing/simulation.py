@@ -101,6 +101,8 @@ class Simulation:
         if not free:
             return False
         now = self.clock.mono
+        if self.recoveries:
+            demand(self.disk.find(f"{BUS}/{layout.JOURNAL}") is not None, "whoever looks now finds no queue.jsonl")
         if self.random.random() < 0.02:
             self.strikes.remember_messages()
         due = [actor for actor in free if actor.wake_at <= now]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bus._fs import FileSystem
@@ -145,12 +146,13 @@ class ModelProcess(FileSystem):
         return self._add(OpenFile(node, flags))
 
     def close(self, fd: int) -> None:
-        """`close`. The dead have closed everything: what unwinds in them afterwards is no call."""
+        """`close`. The dead have closed everything: what unwinds in them is no call, and their next one tells."""
         if self.dead:
             return
-        self._enter("close")
-        self._of(fd)
-        self._drop(self.open_files.pop(fd))
+        with suppress(Killed):
+            self._enter("close")
+            self._of(fd)
+            self._drop(self.open_files.pop(fd))
 
     def read(self, fd: int, size: int) -> bytes:
         """`read`."""

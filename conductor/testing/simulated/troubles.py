@@ -42,11 +42,36 @@ class Troubles:
     """How likely a listing misses what is new; one of these is drawn."""
 
 
+THEMES = (
+    {Trouble.KILL_CALLER, Trouble.KILL_CONDUCTOR},
+    {Trouble.KILL_CALLER, Trouble.KILL_WORKER, Trouble.STOP},
+    {Trouble.POWER_CUT},
+    {Trouble.POWER_CUT, Trouble.FAILED_SYNC},
+    {Trouble.USURP, Trouble.KILL_CONDUCTOR},
+    {Trouble.FULL_DISK, Trouble.KILL_CALLER},
+    {Trouble.REPEAT, Trouble.KILL_CONDUCTOR},
+)
+"""Troubles that are worth meeting each other again and again."""
+
 NOT_IN_PROCESS = frozenset({Trouble.POWER_CUT, Trouble.FAILED_SYNC})
 """What durability `process` promises nothing for."""
 
 
-PLACES = ("", "", "", "append", "append", "write", "sync", "sync_data", "link", "rename", "unlink")
+PLACES = (
+    "",
+    "",
+    "",
+    "append",
+    "append",
+    "append",
+    "write",
+    "sync",
+    "sync_data",
+    "sync_data",
+    "link",
+    "rename",
+    "unlink",
+)
 """Calls at which a trouble may wait to happen; an empty one is any call. Most calls change nothing."""
 
 
@@ -80,8 +105,11 @@ class Fuse:
 
 
 def drawn(random: Random, troubles: Troubles, *, power: bool) -> Fuse:
-    """Draw what goes wrong in one run. Often it is the same few things again and again, which meet each other then."""
+    """Draw what goes wrong in one run: in every second one a theme, otherwise anything."""
     kinds = [kind for kind in troubles.kinds if power or kind not in NOT_IN_PROCESS]
-    theme = random.sample(kinds, k=min(len(kinds), random.choice((2, 3, len(kinds)))))
-    waiting = random.choices(theme, k=random.randint(0, troubles.most)) if theme else []
+    fewest, wanted = 0, set(kinds)
+    if random.random() < 0.5:
+        fewest, wanted = troubles.most // 2, random.choice(THEMES)
+    theme = [kind for kind in kinds if kind in wanted] or kinds
+    waiting = random.choices(theme, k=random.randint(fewest, troubles.most)) if theme else []
     return Fuse(random, troubles, waiting, random.randint(1, 2 * troubles.apart))
