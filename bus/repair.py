@@ -137,9 +137,9 @@ class _Repair:
             )
 
     def _split(self, file: File, gaps: list[Span]) -> None:
-        """Publish the parts of a file, the first one last, so that who finds that has found all; then the file goes."""
+        """Publish the parts of a file; only then the file goes."""
         reason = "damaged: " + (", ".join(map(str, gaps)) or "something that is no record") + " cannot be read"
-        for span in sorted((*file.runs, *gaps), key=lambda span: -span.first):
+        for span in sorted((*file.runs, *gaps), key=lambda span: span.first):
             if span in gaps:
                 self._publish_lost(span, f"{file.path} was damaged there")
                 continue

@@ -178,7 +178,9 @@ def test_a_journal_that_was_removed(root: Path, snapshot: bool) -> None:
 
 def test_snapshots_of_records_that_were_cut_off_do_not_outlive_new_ones(root: Path) -> None:
     filled(root, snapshot=True)
-    harm(root / "queue.jsonl", "10")
+    host = start(root)
+    host.checkpoint({"texts": ALL})
+    host.close()
     (root / "queue.jsonl").unlink()
     repair(root)
     host = start(root)

@@ -184,6 +184,17 @@ def test_requirement_3_a_conductor_that_dies_at_any_call_of_a_rotation_loses_not
         last.close()
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(10))
+def test_requirement_3_what_was_sealed_is_there_after_a_power_cut(seed: int) -> None:
+    disk = ModelDisk(Random(seed))
+    host = start("/bus", fs=disk.process())
+    for text in "abcde":
+        put(host, text)
+    disk.power_cut()
+    assert texts("/bus", fs=disk.process()) == list("abcde")
+
+
 @pytest.mark.parametrize("missing", [1, 3, 5])
 @pytest.mark.usefixtures("small")
 def test_a_deleted_segment_is_damage_that_names_what_is_missing(root: Path, missing: int) -> None:
