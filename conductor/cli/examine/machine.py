@@ -9,17 +9,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
-import bus
-import conductor
-import worker
 from bus.process import HAVE_PROC, look
 from conductor.cli.examine.finding import Finding, fine, note, problem
 from conductor_bus_start import HOME, __version__
 
-PACKAGES = {"bus": bus, "conductor": conductor, "worker": worker}
+PACKAGES = {name: import_module(name) for name in ("bus", "conductor", "worker")}
+"""By name: they are looked at here, and nothing of them is used."""
 
 DISTRIBUTION = "conductor-bus"
 
