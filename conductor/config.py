@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing import Any
 
 from bus.wire import Ladder, TaskId
 from conductor.core.task import Plan, RunOptions
@@ -27,26 +24,7 @@ from conductor.plan.project import project_of_plan
 FILE_NAME = "conductor.toml"
 
 
-def _duration(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError('a duration is seconds, or text such as "30m" or "1h30m"')
-    return parse_duration(str(value))
-
-
-def _checked_intensity(value: str) -> str:
-    _intensity(value)
-    return value
-
-
-def _command(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return split_command(value)
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise ValueError("a command is text, or a list of texts")
-
-
-def _intensity(value: str) -> tuple[int | None, float]:
+def intensity(value: str) -> tuple[int | None, float]:
     """Read `20/5m`: so many failed attempts within so long; `none` is no limit."""
     if value.strip() == "none":
         return None, 0.0
@@ -57,33 +35,31 @@ def _intensity(value: str) -> tuple[int | None, float]:
     return (int(number), seconds) if seconds else (None, 0.0)
 
 
-Duration = Annotated[float, BeforeValidator(_duration)]
-Command = Annotated[tuple[str, ...] | None, BeforeValidator(_command)]
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What `conductor.toml` may set, at its built-in values. `conductor.config_file` checks what a file says."""
 
-
-class ConfigFile(BaseModel):
-    """What a `conductor.toml` may say. Every key is optional; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    max_workers: Annotated[int, Field(ge=1)] = 5
-    retries: Annotated[int, Field(ge=0)] = 2
-    timeout: Duration = 1800.0
-    stale_after: Duration = 600.0
-    heartbeat: Annotated[Duration, Field(gt=0)] = 30.0
-    retry_delay: Duration = 1.0
-    retry_delay_max: Duration = 60.0
-    restart_intensity: Annotated[str, AfterValidator(_checked_intensity)] = "20/5m"
-    command: Command = None
+    max_workers: int = 5
+    retries: int = 2
+    timeout: float = 1800.0
+    stale_after: float = 600.0
+    heartbeat: float = 30.0
+    retry_delay: float = 1.0
+    retry_delay_max: float = 60.0
+    restart_intensity: str = "20/5m"
+    command: tuple[str, ...] | None = None
     agent: str | None = None
-    on_conflict: Annotated[str, Field(pattern="^(serialize|allow)$")] = "serialize"
-    leftovers: Annotated[str, Field(pattern="^(kill|keep|fail)$")] = "kill"
+    on_conflict: str = "serialize"
+    leftovers: str = "kill"
     never_kill: tuple[str, ...] = ("gpg-agent", "ssh-agent")
-    durability: Annotated[str, Field(pattern="^(power|process)$")] = "power"
-    terminate_grace: Annotated[Duration, Field(gt=0)] = 10.0
+    durability: str = "power"
+    terminate_grace: float = 10.0
     """Seconds between TERM and KILL when a command is ended."""
-    log_cap: Annotated[int, Field(ge=4096)] = 8 << 20
+    log_cap: int = 8 << 20
     """Bytes kept of the beginning, and of the end, of each output stream of an attempt."""
+
+
+BUILT_IN = Values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +83,17 @@ class Flags:
 class Settings:
     """How this process works; nothing that is decided depends on it."""
 
-    heartbeat: float = 30.0
+    heartbeat: float = BUILT_IN.heartbeat
     ladder: Ladder = field(default_factory=Ladder)
-    never_kill: tuple[str, ...] = ("gpg-agent", "ssh-agent")
-    log_cap: int = 8 << 20
+    never_kill: tuple[str, ...] = BUILT_IN.never_kill
+    log_cap: int = BUILT_IN.log_cap
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """All configuration files merged, with the places that they came from."""
 
-    values: ConfigFile
+    values: Values
     given: frozenset[str]
     """Names that some file gave."""
     files: tuple[Path, ...] = ()
@@ -133,36 +109,17 @@ def load_config(track: Path, project: Path, environ: Mapping[str, str] = os.envi
     for folder in (track, project, _user_folder(environ)):
         path = folder / FILE_NAME
         if path not in files and path.is_file():
+            from conductor.config_file import read  # pydantic is loaded where there is a file, not before
+
             files.append(path)
-            for name, value in _read(path).items():
+            for name, value in read(path).items():
                 merged.setdefault(name, value)
-    return Config(ConfigFile(**merged), frozenset(merged), tuple(files))
+    return Config(replace(BUILT_IN, **merged), frozenset(merged), tuple(files))
 
 
 def _user_folder(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     return Path(base) / "conductor"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        ConfigFile(**data)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConductorError("usage", f"cannot read the configuration: {error}", path=str(path)) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        text = (
-            "is not a known setting"
-            if first["type"] == "extra_forbidden"
-            else first["msg"].removeprefix("Value error, ")
-        )
-        known = ", ".join(sorted(ConfigFile.model_fields))
-        raise ConductorError(
-            "usage", f"setting `{name}`: {text}", path=str(path), hint=f"known settings: {known}"
-        ) from error
-    return data
 
 
 def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> RunOptions:
@@ -179,7 +136,7 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
     timeout = pick("timeout", None) if flags.timeout is None else flag_duration("--timeout", flags.timeout)
     max_workers = flags.max_workers or plan.limits.max_workers or values.max_workers
     command = flag_command("--command", flags.command) if flags.command is not None else values.command
-    limit, window = _restarts(flags) or _intensity(values.restart_intensity)
+    limit, window = _restarts(flags) or intensity(values.restart_intensity)
     if flags.restart_intensity is None and limit is not None and "restart_intensity" not in config.given:
         limit = max(limit, 4 * max_workers)  # so many may well fail at once before any of them succeeds
     return RunOptions(
@@ -254,7 +211,7 @@ def _restarts(flags: Flags) -> tuple[int | None, float] | None:
     if flags.restart_intensity is None:
         return None
     try:
-        return _intensity(flags.restart_intensity)
+        return intensity(flags.restart_intensity)
     except ValueError as error:
         hint = "20/5m is 20 failed attempts within 5 minutes; none is no limit"
         raise ConductorError("usage", f"--restart-intensity: {error}", hint=hint) from error

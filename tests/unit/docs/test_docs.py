@@ -19,7 +19,8 @@ from bus.wire import CONDUCTOR_TYPES, TaskId
 from conductor.cli.bus import RESERVED
 from conductor.cli.exit_codes import BusExit, Exit, exit_of
 from conductor.cli.main import VERBS, conductor
-from conductor.config import ConfigFile, Settings
+from conductor.config import BUILT_IN, Settings
+from conductor.config_file import ConfigFile
 from conductor.core.codec import EVENTS
 from conductor.core.task import RunOptions, TaskSpec
 from conductor.plan import loads, warnings
@@ -79,7 +80,7 @@ def test_every_variable_that_a_command_is_given_stands_in_the_page() -> None:
 
 
 def test_the_defaults_of_the_configuration_are_those_of_the_code() -> None:
-    values = ConfigFile()
+    values = BUILT_IN
     for name, (_, default) in table("conductor.toml").items():
         value = getattr(values, name)
         if default == "none":
