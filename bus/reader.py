@@ -12,6 +12,7 @@ from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Holder, Snapshot
 from bus.errors import BusCorrupt, BusError, BusFormat
 from bus.folders import Folders, open_folders
+from bus.results import is_result
 from bus.segments import unreachable
 from bus.tail import Tail
 from bus.wire import (
@@ -118,8 +119,6 @@ class FileReader:
         found = self._attempt_json(attempt, layout.EXIT)
         if not found:
             return None
-        from bus.schema import is_result  # pydantic is loaded when a foreign file is read, not before
-
         return exit_from_json(found[0]) if is_result(found[0]) else None
 
     def read_proc(self, attempt: AttemptId) -> ProcRecord | None:

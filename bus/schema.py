@@ -103,7 +103,7 @@ class Result(_Model):
 _PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result}
 
 
-def is_result(body: JsonObject) -> bool:
+def fits_result(body: JsonObject) -> bool:
     """Tell whether the content of an `exit.json` is one."""
     try:
         Result.model_validate(body)
