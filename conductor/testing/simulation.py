@@ -148,6 +148,10 @@ class Simulation:
         lock = self.disk.find(f"{BUS}/{layout.LOCK}")
         return isinstance(lock, File) and any(one in lock.locks for one in conductor.process.open_files.values())
 
+    def idle_workers(self) -> list[SimulatedWorker]:
+        """Living workers that do not stand still in the middle of a call."""
+        return [worker for worker in self.workers.values() if worker.alive and worker not in self._stack]
+
     def others_go_on(self, seconds: float) -> None:
         """Let time pass in the middle of what somebody does."""
         until = self.clock.mono + seconds

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
+from conductor.runtime.attempts import CLAIM_GRACE
 from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
 from conductor.testing.disk import ModelProcess
 
 if TYPE_CHECKING:
+    from conductor.testing.simulated.worker import SimulatedWorker
     from conductor.testing.simulated.world import World
 
 
@@ -36,7 +38,7 @@ class SimulatedLauncher:
             self._process.close(live)
             self._failures[spec.attempt] = random.choice(("fork: Cannot allocate memory", None))
             return
-        worker = world.hire(spec, delay=random.choice((0.0, 0.0, 0.0, 0.3, 5.0)))
+        worker = world.hire(spec, delay=random.choice((0.0, 0.0, 0.0, 0.0, 0.3, 5.0, CLAIM_GRACE)))
         self._process.give(live, worker.process)
         self._process.close(live)
         self._known.add(spec.attempt)
@@ -62,25 +64,34 @@ class SimulatedLauncher:
 
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM."""
-        if worker := self._world.workers.get(attempt):
+        if worker := self._seen(attempt):
             worker.told_to_stop = True
             worker.wake_at = min(worker.wake_at, self._world.clock.mono + 0.1)
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
-        """There is one machine, which may be started again."""
-        return None if proc.boot == self._world.clock.boot else "boot"
+        """There is one machine, which may be started again, and there may be containers on it."""
+        if proc.boot != self._world.clock.boot:
+            return "boot"
+        return "namespace" if any(one.pid == proc.pid and not self._sees(one) for one in self._workers()) else None
+
+    def _workers(self) -> list[SimulatedWorker]:
+        return [worker for worker in self._world.workers.values() if worker.alive]
+
+    def _sees(self, worker: SimulatedWorker) -> bool:
+        return not worker.contained or worker.spec.attempt in self._known
+
+    def _seen(self, attempt: AttemptId) -> SimulatedWorker | None:
+        worker = self._world.workers.get(attempt)
+        return worker if worker is not None and self._sees(worker) else None
 
     def waits_for_disk(self, proc: ProcRecord) -> bool:
         """Ask the worker of that claim."""
-        return any(
-            worker.waits_for_disk
-            for worker in self._world.workers.values()
-            if worker.alive and worker.pid == proc.pid and proc.boot == self._world.clock.boot
-        )
+        here = proc.boot == self._world.clock.boot
+        return here and any(one.waits_for_disk for one in self._workers() if one.pid == proc.pid and self._sees(one))
 
     def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
         """Kill what is left, and say so once nothing is."""
-        worker = self._world.workers.get(attempt)
+        worker = self._seen(attempt)
         if worker is None or not (worker.alive or worker.command_lives):
             return True
         if self._world.random.random() < 0.5:
@@ -90,7 +101,7 @@ class SimulatedLauncher:
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Find an attempt that lives."""
-        worker = self._world.workers.get(attempt)
+        worker = self._seen(attempt)
         if worker is None or not worker.alive:
             return False
         self._known.add(attempt)

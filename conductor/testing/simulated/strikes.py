@@ -21,6 +21,8 @@ DESTRUCTIVE = frozenset({"truncate", "rename", "link", "unlink"})
 at the lock and the one such call that follows it nobody can be kept from deleting the lock file: a conductor that is
 stopped just there still makes that call when it wakes up."""
 
+MOST_STEPS = 20
+
 TEN_YEARS = 315_576_000.0
 
 
@@ -95,6 +97,8 @@ class Strikes:
                 self._kill_conductor()
             case Trouble.KILL_WORKER:
                 self._kill_some_worker()
+            case Trouble.HASTE:
+                self._hurry()
             case Trouble.POWER_CUT:
                 self._cut_power()
             case Trouble.PAUSE:
@@ -125,10 +129,13 @@ class Strikes:
                 return self._sim.conductor is not None
             case Trouble.KILL_WORKER:
                 return any(worker.alive for worker in self._sim.workers.values())
+            case Trouble.HASTE:
+                return self._is_conductor(process) and bool(self._sim.idle_workers())
             case Trouble.PAUSE:
                 return self._is_conductor(process)
             case Trouble.USURP:
-                return self._is_conductor(process) and call not in DESTRUCTIVE
+                lock = self._disk.find(f"{BUS}/{layout.LOCK}")
+                return lock is not None and self._is_conductor(process) and call not in DESTRUCTIVE
             case Trouble.FULL_DISK | Trouble.READ_ONLY | Trouble.FAILED_SYNC:
                 return self._well_at is None  # a disk that fails and is full at once keeps no word of it
             case Trouble.REPEAT:
@@ -158,6 +165,13 @@ class Strikes:
         worker = self._random.choice([worker for worker in self._sim.workers.values() if worker.alive])
         self._sim.say(worker, "is killed")
         worker.kill(command_too=self._random.random() < 0.7)
+
+    def _hurry(self) -> None:
+        worker = self._random.choice(self._sim.idle_workers())
+        for _ in range(MOST_STEPS):  # not for ever: it may be waiting for a full disk
+            if not worker.alive:
+                break
+            self._sim.act(worker)
 
     def _cut_power(self) -> None:
         self._disk.power_cut()

@@ -13,6 +13,7 @@ class Trouble(Enum):
     KILL_CALLER = "whoever makes the call is killed"
     KILL_CONDUCTOR = "the conductor is killed"
     KILL_WORKER = "a worker is killed"
+    HASTE = "a worker does all that it has left to do, while everybody else stands still"
     POWER_CUT = "the power is cut"
     PAUSE = "the conductor stands still, and another cannot start"
     USURP = "the conductor stands still, its lock file is deleted, another starts, the first wakes up"
@@ -34,7 +35,7 @@ class Troubles:
     """At most so many troubles in a run."""
     apart: int = 160
     """Calls between two of them, at most."""
-    interleaving: tuple[int, ...] = (6, 30, 30)
+    interleaving: tuple[int, ...] = (2, 8, 30)
     """Calls between two moments in which somebody else goes on in the middle of a call, on average; one is drawn."""
     failure: float = 0.15
     """How likely a command fails."""
@@ -50,6 +51,7 @@ THEMES = (
     {Trouble.USURP, Trouble.KILL_CONDUCTOR},
     {Trouble.FULL_DISK, Trouble.KILL_CALLER},
     {Trouble.REPEAT, Trouble.KILL_CONDUCTOR},
+    {Trouble.HASTE, Trouble.KILL_CONDUCTOR},
 )
 """Troubles that are worth meeting each other again and again."""
 
@@ -57,21 +59,8 @@ NOT_IN_PROCESS = frozenset({Trouble.POWER_CUT, Trouble.FAILED_SYNC})
 """What durability `process` promises nothing for."""
 
 
-PLACES = (
-    "",
-    "",
-    "",
-    "append",
-    "append",
-    "append",
-    "write",
-    "sync",
-    "sync_data",
-    "sync_data",
-    "link",
-    "rename",
-    "unlink",
-)
+_OFTEN = ("append", "sync_data", "lock")
+PLACES = ("", "", "", "write", "sync", "link", "rename", "unlink", *_OFTEN, *_OFTEN)
 """Calls at which a trouble may wait to happen; an empty one is any call. Most calls change nothing."""
 
 

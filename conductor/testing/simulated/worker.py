@@ -26,6 +26,8 @@ class SimulatedWorker:
         self.spec = spec
         self.process = process
         self.pid = pid
+        self.contained = world.random.random() < 0.2
+        """Whether it runs in a container: only the conductor that launched it sees its processes."""
         self.command_lives = False
         self.waits_for_disk = False
         """Whether it cannot write what it must."""
@@ -56,9 +58,9 @@ class SimulatedWorker:
             self.wake_at = self._world.clock.mono + pause
 
     def kill(self, *, command_too: bool) -> None:
-        """End the worker at once, and its command, unless that is left alone."""
+        """End the worker at once, and its command, unless that is left alone. A container ends as a whole."""
         self.process.kill()
-        self.command_lives = self.command_lives and not command_too
+        self.command_lives = self.command_lives and not command_too and not self.contained
 
     def _live(self) -> Generator[float, None, None]:
         world, spec = self._world, self.spec
