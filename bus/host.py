@@ -47,12 +47,12 @@ class FileHost(FileReader):
         self, folders: Folders, lock: int, follower: Follower | None, *, sync: bool, info: Mapping[str, Any]
     ) -> None:
         super().__init__(folders)
-        self._quarantine = Quarantine(folders)
+        self._ours = Ours(folders, lock)
+        self._quarantine = Quarantine(folders, self._ours.check)
         self._inbox = Inbox(folders, self._quarantine, _check_content)
         self._upkeep = Upkeep(folders, self._quarantine)
         folders.evict = self._upkeep.evict
         self._lock = lock
-        self._ours = Ours(folders, lock)
         self.notes: list[str] = setup.furnish(folders, self._ours.check_lock, sync=sync)
         """What was repaired or moved at the start, for people."""
         self._sync = sync

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bus import layout
 from bus._fs import FileSystem, passes
 from bus.contract import Quarantined
+from bus.errors import BusGone
 from bus.folders import Folders
 from bus.wire import AttemptId, TaskId, dumps
 
@@ -21,8 +22,10 @@ _LAST = 99_999_999
 class Quarantine:
     """`quarantine/<number>-<name>` and `….why`. One writer: the host."""
 
-    def __init__(self, folders: Folders) -> None:
+    def __init__(self, folders: Folders, check: Callable[[], None]) -> None:
+        """`check` raises BusGone where the bus is not ours any more: then nothing in it is foreign to its new owner."""
         self._folders = folders
+        self._check = check
         self._next: int | None = None
         self._found: list[Quarantined] = []
 
@@ -48,14 +51,15 @@ class Quarantine:
         """Move a thing here, whatever it is. The reason is written first, so that nothing lies here unexplained, unless
         the power was cut: what somebody else made is not worth a sync.
 
-        Nothing to do where its owner took it back meanwhile. Raises OSError where it cannot be moved: it lies where it
-        was then, and nothing is told of it.
+        Nothing to do where its owner took it back meanwhile. Raises OSError where it cannot be moved, and BusGone: it
+        lies where it was then, and nothing is told of it.
         """
         found = os.fsencode(name)
         kept = self._explain(found, reason)
         try:
+            self._check()
             self._fs.rename(found, at, kept, self._folders.fd(layout.QUARANTINE))
-        except OSError as error:
+        except (OSError, BusGone) as error:
             self._fs.discard(kept + SUFFIX, self._folders.fd(layout.QUARANTINE))
             if isinstance(error, FileNotFoundError):
                 return

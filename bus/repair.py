@@ -18,7 +18,7 @@ from bus._fs import FileSystem, why
 from bus.contract import Follower
 from bus.errors import BusError
 from bus.folders import Folders, open_folders
-from bus.lock import take_lock
+from bus.lock import Ours, take_lock
 from bus.quarantine import Quarantine
 from bus.reader import FileReader, check_format
 from bus.segments import Segment, listed
@@ -43,7 +43,7 @@ def repair(root: Path | str, *, follower: Follower | None = None, fs: FileSystem
         check_format(folders)
         lock = take_lock(folders, unsafe=True)
         try:
-            return _Repair(folders, follower).run()
+            return _Repair(folders, lock, follower).run()
         finally:
             fs.close(lock)
     except OSError as error:
@@ -53,13 +53,13 @@ def repair(root: Path | str, *, follower: Follower | None = None, fs: FileSystem
 
 
 class _Repair:
-    def __init__(self, folders: Folders, follower: Follower | None) -> None:
+    def __init__(self, folders: Folders, lock: int, follower: Follower | None) -> None:
         self._folders = folders
         self._fs = folders.fs
         self._follower = follower
         for name in layout.FOLDERS:
             folders.make(name)
-        self._quarantine = Quarantine(folders)
+        self._quarantine = Quarantine(folders, Ours(folders, lock).check_lock)
         self._survey = Survey(folders)
         self._said: list[str] = []
 

@@ -264,9 +264,11 @@ def test_requirement_27_what_cannot_be_moved_is_told_once_and_passed_over(root: 
     assert "cannot be removed" in first.reason
     assert host.scan().quarantined == ()
     assert sorted(path.name for path in (root / "quarantine").iterdir()) == ["00000002-other", "00000002-other.why"]
+    (root / "other").write_text("another matter")
     (root / "inbox" / "what").rmdir()
-    (root / "inbox" / "what").write_text("another matter")
-    assert [found.name for found in host.scan().quarantined] == []  # what has the name now cannot be moved either
+    (root / "other").rename(root / "inbox" / "what")
+    assert [found.name for found in host.scan().quarantined] == ["inbox/what"]  # which cannot be moved either
+    assert host.scan().quarantined == ()
 
 
 def test_a_rewritten_view_is_kept_shown_and_written_again(root: Path) -> None:
