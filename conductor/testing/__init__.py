@@ -6,7 +6,7 @@ from conductor.testing.fakes import FakeClock, FakeLauncher
 from conductor.testing.ledger import LedgerBroken
 from conductor.testing.plans import ending, plan_of, random_plan, task_of
 from conductor.testing.play import Play
-from conductor.testing.simulated.troubles import Trouble, Troubles
+from conductor.testing.simulated.troubles import Planned, Trouble, Troubles
 from conductor.testing.simulation import Simulation
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "LedgerBroken",
     "ModelDisk",
     "ModelProcess",
+    "Planned",
     "Play",
     "Simulation",
     "Trouble",

@@ -13,7 +13,7 @@ from random import Random
 from bus import layout
 from bus.errors import BusCorrupt, BusError, HeldByOther
 from bus.wire import AttemptId, Record, WorkerSpec
-from conductor.core.task import RunOptions
+from conductor.core.task import Plan, RunOptions
 from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from conductor.testing.disk.inodes import File
 from conductor.testing.fakes import FakeClock
@@ -36,14 +36,20 @@ class Simulation:
     """One seed. Keeps `conductor.testing.simulated.world.World`."""
 
     def __init__(
-        self, seed: int, *, durability: str | None = None, troubles: Troubles | None = None, rounds: int = 3
+        self,
+        seed: int,
+        *,
+        durability: str | None = None,
+        troubles: Troubles | None = None,
+        plan: Plan | None = None,
+        rounds: int = 3,
     ) -> None:
-        """Prepare a run: the plan, its options, and what goes wrong follow from the seed."""
+        """Prepare a run: the plan, its options, and what goes wrong follow from the seed, unless they are given."""
         self.seed = seed
         self.random = random = Random(seed)
         self.troubles = troubles or Troubles()
         self.durability = durability or random.choice(("power", "power", "process"))
-        self.plan = random_plan(random, random.randint(1, 6))
+        self.plan = plan or random_plan(random, random.randint(1, 6))
         self.options = RunOptions(
             max_workers=random.choice((1, 2, 5)),
             retries=random.choice((0, 1, 2)),

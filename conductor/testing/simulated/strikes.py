@@ -54,17 +54,18 @@ class Strikes:
         """Let something go wrong, perhaps; False where nobody may go on in between."""
         if call in DESTRUCTIVE and process in self._usurped:
             return False
-        if trouble := self._fuse.next(call):
+        if trouble := self._fuse.next(call, process):
             if self._is_possible(trouble, process, call):
                 self._sim.say(None, f"{trouble.name} at {call} of {process.name} (call {process.calls})")
                 self._strike(trouble, process)
             else:
-                self._fuse.put_off(trouble)
+                self._fuse.put_off(trouble, process)
         return True
 
     def over(self) -> None:
         """Nothing goes wrong from now on."""
         self._fuse.waiting.clear()
+        self._fuse.planned.clear()
         self._well_at = self._sim.clock.mono
         self._disk.late = 0.0
         self.heal()

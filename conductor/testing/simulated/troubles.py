@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
+from conductor.testing.disk import ModelProcess
+
 
 class Trouble(Enum):
     """One thing that goes wrong at some system call of somebody."""
@@ -27,6 +29,17 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A trouble at a certain call."""
+
+    trouble: Trouble
+    process: str
+    """Whose call: `conductor 1` is the first one, a worker is named after its attempt."""
+    call: int
+    """Its number, from 1; a later one where the trouble is not possible at this."""
+
+
+@dataclass(frozen=True, slots=True)
 class Troubles:
     """How much goes wrong. As made, everything that may."""
 
@@ -37,6 +50,10 @@ class Troubles:
     """Calls between two of them, at most."""
     interleaving: tuple[int, ...] = (2, 8, 30)
     """Calls between two moments in which somebody else goes on in the middle of a call, on average; one is drawn."""
+    planned: tuple[Planned, ...] = ()
+    """What goes wrong, in this order; nothing else does then."""
+    contained: float = 0.2
+    """How likely a worker runs in a container of its own."""
     failure: float = 0.15
     """How likely a command fails."""
     late: tuple[float, ...] = (0.0, 0.0, 0.4)
@@ -73,9 +90,15 @@ class Fuse:
     waiting: list[Trouble] = field(default_factory=list)
     left: int = 0
     place: str = ""
+    planned: list[Planned] = field(default_factory=list)
 
-    def next(self, call: str) -> Trouble | None:
+    def next(self, call: str, process: ModelProcess) -> Trouble | None:
         """Tell what goes wrong at this call; None where nothing does."""
+        if self.planned:
+            first = self.planned[0]
+            if process.name != first.process or process.calls < first.call:
+                return None
+            return self.planned.pop(0).trouble
         self.left -= 1
         if (
             self.left > 0
@@ -87,14 +110,19 @@ class Fuse:
         self.place = self.random.choice(PLACES)
         return self.waiting.pop()
 
-    def put_off(self, trouble: Trouble) -> None:
+    def put_off(self, trouble: Trouble, process: ModelProcess) -> None:
         """It cannot happen at this call: soon."""
+        if self.troubles.planned:
+            self.planned.insert(0, Planned(trouble, process.name, process.calls + 1))
+            return
         self.waiting.append(trouble)
         self.left, self.place = self.random.randint(1, 20), ""
 
 
 def drawn(random: Random, troubles: Troubles, *, power: bool) -> Fuse:
     """Draw what goes wrong in one run: in every second one a theme, otherwise anything."""
+    if troubles.planned:
+        return Fuse(random, troubles, planned=list(troubles.planned))
     kinds = [kind for kind in troubles.kinds if power or kind not in NOT_IN_PROCESS]
     fewest, wanted = 0, set(kinds)
     if random.random() < 0.5:

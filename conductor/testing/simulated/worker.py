@@ -26,7 +26,7 @@ class SimulatedWorker:
         self.spec = spec
         self.process = process
         self.pid = pid
-        self.contained = world.random.random() < 0.2
+        self.contained = world.random.random() < world.troubles.contained
         """Whether it runs in a container: only the conductor that launched it sees its processes."""
         self.command_lives = False
         self.waits_for_disk = False
