@@ -26,6 +26,8 @@ class Notices:
     """The newest of them, and why it is there."""
     edited: tuple[str, ...] = ()
     """How the plan on disk differs from that of the run."""
+    ended: bool = False
+    """Whether the run is over, so that the next one applies the edit."""
 
     def as_data(self) -> dict[str, Any]:
         """Return the keys that `status --json` has for them."""
@@ -37,7 +39,7 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
     """Look for them in a bus."""
     kept = put_aside(reader)
     newest = f"{kept[-1]}: {reason_of(reader, kept[-1])}" if kept else None
-    return Notices(_paused(reader, loaded), len(kept), newest, loaded.view.edited)
+    return Notices(_paused(reader, loaded), len(kept), newest, loaded.view.edited, loaded.view.ended_at is not None)
 
 
 def _paused(reader: FileReader, loaded: Loaded) -> str | None:
@@ -55,7 +57,10 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
     if notices.paused is not None:
         lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once it can write")
     if notices.edited:
-        lines.append("The plan was edited since the run began; the edit is not applied until this run has ended")
+        applied = (
+            "the next run applies the edit" if notices.ended else "the edit is not applied until this run has ended"
+        )
+        lines.append(f"The plan was edited since the run began; {applied}")
     if notices.newest is not None:
         number = plural(notices.put_aside, "thing")
         lines.append(f"{number} put aside, the newest {shortened(notices.newest, 120)}. All: {track.command('doctor')}")

@@ -74,6 +74,9 @@ def test_requirement_33_an_edited_plan_is_shown(story: Story, capsys: pytest.Cap
     assert data["edited"] == ["new in plan.md: c"]
     assert run_command_line(["events", str(story.track), "--type", "PLAN_EDITED"]) == 0
     assert "plan.md was edited; the edit is not applied until" in capsys.readouterr().out
+    story.end("a")
+    story.end("b")
+    assert "The plan was edited since the run began; the next run applies the edit" in status(capsys, story.track)[0]
 
 
 def test_an_interrupted_run_says_who_lives_on(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
