@@ -177,7 +177,15 @@ def _old_attempts_accepted() -> Iterator[None]:
         task = state.tasks.get(id)
         return None if task is None or TASK_TABLE[type(task.status), name] is IGNORED else task
 
-    with mock.patch.object(Attempts, "task_of", task_of), mock.patch.object(apply, "_current", current):
+    def is_over(self: Attempts, attempt: AttemptId, exit: ExitRecord) -> bool:
+        return attempt not in self._open or over(self, attempt, exit)
+
+    over = Attempts.is_over
+    with (
+        mock.patch.object(Attempts, "task_of", task_of),
+        mock.patch.object(Attempts, "is_over", is_over),
+        mock.patch.object(apply, "_current", current),
+    ):
         yield
 
 
