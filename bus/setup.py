@@ -38,8 +38,6 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
     path = os.path.abspath(path)
     try:
         fs.create_directory(path)
-        if sync:
-            _sync_name(fs, path)
     except FileExistsError:
         pass
     except OSError as error:
@@ -55,6 +53,8 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
         names = fs.names(root)
         if layout.FORMAT not in names:
             _refuse_foreign(names, path)
+            if sync:  # whoever made it may have been killed before its name was on disk
+                _sync_name(fs, path)
         if found.st_uid == os.geteuid() and layout.FORMAT not in names:
             fs.chmod_fd(root, 0o700)
             found = fs.stat_fd(root)
