@@ -107,7 +107,7 @@ class Simulation:
         if not free:
             return False
         now = self.clock.mono
-        if self.recoveries:
+        if self.accounts.acknowledged:
             demand(self.disk.find(f"{BUS}/{layout.JOURNAL}") is not None, "whoever looks now finds no queue.jsonl")
         if self.random.random() < 0.02:
             self.strikes.remember_messages()
