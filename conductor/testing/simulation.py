@@ -42,14 +42,14 @@ class Simulation:
         durability: str | None = None,
         troubles: Troubles | None = None,
         plan: Plan | None = None,
-        rounds: int = 3,
+        rounds: int = 2,
     ) -> None:
         """Prepare a run: the plan, its options, and what goes wrong follow from the seed, unless they are given."""
         self.seed = seed
         self.random = random = Random(seed)
         self.troubles = troubles or Troubles()
         self.durability = durability or random.choice(("power", "power", "process"))
-        self.plan = plan or random_plan(random, random.randint(1, 6))
+        self.plan = plan or random_plan(random, random.randint(1, 5))
         self.options = RunOptions(
             max_workers=random.choice((1, 2, 5)),
             retries=random.choice((0, 1, 2)),
@@ -73,6 +73,8 @@ class Simulation:
         self._rounds = rounds
         self._interleaving = random.choice(self.troubles.interleaving)
         self._switch_in = random.randint(1, 2 * self._interleaving)
+        self._cast: list[Actor] = []
+        """Who may be given the floor: all that live, and some that died since."""
         self._stack: list[Actor] = []
         self._started = 0
         self.conductors: list[SimulatedConductor] = []
@@ -101,9 +103,7 @@ class Simulation:
         if self.conductor is None and not self._over:
             self.conductor = self.new_conductor()
             self.conductor.wake_at += self.random.choice((0.0, 1.0, 60.0))
-        everybody: list[Actor] = [*self.workers.values(), *self.conductors]
-        everybody = [actor for actor in everybody if actor.alive]
-        free = [actor for actor in everybody if actor not in self._stack]
+        free = [actor for actor in self._cast if not actor.process.dead and actor not in self._stack]
         if not free:
             return False
         now = self.clock.mono
@@ -129,6 +129,7 @@ class Simulation:
         if not self.strikes.disk_is_well:
             self.strikes.excuse(made)
         self.conductors.append(made)
+        self._cast = [actor for actor in self._cast if actor.alive] + [made]
         return made
 
     def act(self, actor: Actor) -> None:
@@ -174,7 +175,8 @@ class Simulation:
             self._switch_in = self.random.randint(1, 2 * self._interleaving)
             if self.may_nest:
                 for _ in range(self.random.choice((1, 1, 3, 8))):
-                    self.turn()
+                    if not self.turn():
+                        break
 
     # --- what actors tell -------------------------------------------------------------------------------------------
 
@@ -195,6 +197,7 @@ class Simulation:
         """Make a worker."""
         worker = SimulatedWorker(self, spec, self.process(spec.attempt), 1000 + 2 * len(self.workers), delay)
         self.workers[spec.attempt] = worker
+        self._cast = [actor for actor in self._cast if actor.alive] + [worker]
         return worker
 
     def launched(self, spec: WorkerSpec) -> None:
