@@ -39,6 +39,8 @@ class Reserve:
             body = bytes(range(256)) * (SIZE // 256)
             tmp = self._folders.refresh(layout.TMP)
             self._fs.replace(f"{owner}.reserve", tmp, layout.RESERVE, at, body)
+        except FileNotFoundError:  # our scratch, swept by whoever took the track over: the next look says so
+            return
         except OSError as error:
             if not passes(error):
                 raise

@@ -63,7 +63,8 @@ class Upkeep:
 
     def _write_holder(self) -> None:
         about = self._holder if self._paused is None else {**self._holder, "paused": self._paused}
-        self.replace(layout.HOLDER, dumps(about).encode() + b"\n")
+        with suppress(FileNotFoundError):  # our scratch, swept by whoever took the track over
+            self.replace(layout.HOLDER, dumps(about).encode() + b"\n")
 
     # --- attempts ---------------------------------------------------------------------------------------------------
 
