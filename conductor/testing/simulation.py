@@ -109,7 +109,7 @@ class Simulation:
         now = self.clock.mono
         if self.accounts.acknowledged:
             demand(self.disk.find(f"{BUS}/{layout.JOURNAL}") is not None, "whoever looks now finds no queue.jsonl")
-        if self.random.random() < 0.02:
+        if self.random.random() < 0.2:
             self.strikes.remember_messages()
         due = [actor for actor in free if actor.wake_at <= now]
         if due:
