@@ -59,9 +59,7 @@ def _held(folders: Folders) -> HeldByOther:
         folders.fs.pause(_PAUSE)
         holder = read_holder(folders)
     who = f"pid {holder.pid} on {holder.host} since {holder.started_at}" if holder else "unknown"
-    return HeldByOther(
-        f"another conductor holds the track ({who})", path=folders.path, hint="look with `conductor status`"
-    )
+    return HeldByOther(f"another conductor holds the track ({who})", path=folders.path)
 
 
 def _may_hold(holder: Holder) -> bool:

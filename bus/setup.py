@@ -29,7 +29,7 @@ _OURS_BEFORE_FORMAT = frozenset({layout.LOCK, layout.GITIGNORE, _NEW})
 
 
 def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) -> Folders:
-    """Make the bus's directory if it is missing, and open it. Raises BusUnsafe, and BusError where that is impossible.
+    """Make the bus's directory, and what is missing above it, and open it. Raises BusUnsafe, BusError.
 
     A directory of ours that is empty, or holds what an older program left, becomes a bus and is closed to others. One
     that holds anything else is somebody's: it is refused before anything in it is touched. So is a bus that is open to
@@ -37,9 +37,7 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
     """
     path = os.path.abspath(path)
     try:
-        fs.create_directory(path)
-    except FileExistsError:
-        pass
+        _make(fs, path, sync=sync)
     except OSError as error:
         raise BusError(f"the bus cannot be made: {why(error)}", path=path) from error
     if not unsafe:
@@ -67,6 +65,23 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
         fs.close(root)
         raise
     return Folders(fs, path, root)
+
+
+def _make(fs: FileSystem, path: str, *, sync: bool) -> None:
+    """Make a folder unless it is there, and those above it that are missing: a place in a home that is still empty."""
+    try:
+        fs.create_directory(path)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        above = os.path.dirname(path)
+        if above == path:
+            raise
+        _make(fs, above, sync=sync)
+        if sync:
+            _sync_name(fs, above)
+        with contextlib.suppress(FileExistsError):
+            fs.create_directory(path)
 
 
 def _sync_name(fs: FileSystem, path: str) -> None:

@@ -87,7 +87,7 @@ def _reset(track: Track, tasks: Sequence[str]) -> Outcome:
     try:
         done = take_back(Request(track.dir, track.bus, Flags(), to_stop=True), tasks, f"operator:{operator()}")
     except HeldByOther as error:
-        error.hint = f"end the run first: `{track.command('stop')}`; then reset"
+        error.hint = error.hint or f"end the run first: `{track.command('stop')}`; then reset"
         raise
     return Outcome(done.tasks, done.everything, done.stopped)
 

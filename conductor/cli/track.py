@@ -99,7 +99,7 @@ def taking(track: Track) -> Iterator[None]:
     try:
         yield
     except HeldByOther as error:
-        error.hint = f"look on with `{track.command('status')}`, or end it with `{track.command('stop')}`"
+        error.hint = error.hint or f"look on with `{track.command('status')}`, or end it with `{track.command('stop')}`"
         raise
     except BusGone as error:
         error.hint = error.hint or (

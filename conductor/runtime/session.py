@@ -24,6 +24,7 @@ from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
+from conductor.runtime.track_lock import TrackLock
 
 STOP_MARGIN = 5.0
 """Seconds beyond the ladder's full length after which the conductor ends a tree itself."""
@@ -38,11 +39,15 @@ class Session:
         # A track that never ran is checked before a bus is made: what is refused leaves nothing behind.
         first = None if (request.bus / "queue.jsonl").exists() else begin(request, Replayed())
         with ExitStack() as stack:
+            track = stack.enter_context(closing(TrackLock(request.track, request.bus)))
+            if first is not None:
+                track.check()
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
             self._replayed = Replayed()
             host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)
             self.host: FileHost = stack.enter_context(closing(host))
+            track.take()
             if first is None or self._replayed.run is not None:
                 first = begin(request, self._replayed)
             self.start: Start = first

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,29 @@ def test_requirement_10_a_second_run_says_who_holds_the_track_and_how_to_look(pr
     project.open_gate("a")
     run.finish().expect(0)
     check_each_done_once(project)
+
+
+def test_requirement_10_a_second_bus_makes_no_second_run_of_a_track(project: Project, tmp_path: Path) -> None:
+    run = gated(project)
+    elsewhere = tmp_path / "elsewhere"
+    second = project.run("--bus-dir", str(elsewhere), "--json").expect(4)
+    assert second.error["code"] == "held_by_other"
+    assert f"(pid {run.pid}), with the bus {project.bus}" in second.error["message"]
+    assert f"--bus-dir {project.bus}" in second.error["hint"]
+    assert not elsewhere.exists()
+    project.open_gate("a")
+    run.finish().expect(0)
+    check_each_done_once(project)
+
+
+def test_requirement_10_a_track_that_some_other_program_locks_is_free(project: Project) -> None:
+    """`flock TRACK conductor run TRACK` is how schedulers keep two runs apart."""
+    project.plan([project.task("a")])
+    folder = os.open(project.track, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    project.run().expect(0)
+    os.close(folder)
+    assert project.starts() == ["a"]
 
 
 @pytest.mark.slow

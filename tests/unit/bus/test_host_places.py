@@ -46,6 +46,17 @@ def test_an_empty_folder_becomes_a_bus(root: Path) -> None:
     assert root.stat().st_mode & 0o777 == 0o700
 
 
+def test_folders_above_a_bus_are_made(root: Path) -> None:
+    """A place below a home that is still empty, as `--bus-dir ~/.local/state/my-track` names it."""
+    place = root / "local" / "state" / "my-track"
+    open_host(place).close()
+    open_reader(place).close()
+    assert {folder.stat().st_mode & 0o777 for folder in (root, root / "local", place)} == {0o700}
+    (root / "file").write_text("")
+    with pytest.raises(BusError, match="cannot be made"):
+        open_host(root / "file" / "bus")
+
+
 @pytest.mark.parametrize("remove", [False, True])
 def test_requirement_10_a_journal_that_was_replaced_stops_its_writer(root: Path, remove: bool) -> None:
     host = open_host(root, durability="process")
