@@ -213,7 +213,7 @@ def _restarts(flags: Flags) -> tuple[int | None, float] | None:
     try:
         return intensity(flags.restart_intensity)
     except ValueError as error:
-        hint = "20/5m is 20 failed attempts within 5 minutes; none is no limit"
+        hint = "20/5m: give up at more than 20 failed attempts within 5 minutes; none: no limit"
         raise ConductorError("usage", f"--restart-intensity: {error}", hint=hint) from error
 
 

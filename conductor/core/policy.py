@@ -191,8 +191,9 @@ def _signal(number: int) -> str:
 
 
 def _last_line(tail: str) -> str:
+    """Return the last line that a command printed, in quotes: the words are its own, not ours."""
     lines = tail.split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return next((f'"{line.strip()}"' for line in reversed(lines) if line.strip()), "")
 
 
 def _text(what: str, detail: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bus.wire import TaskId
+from conductor.core.rounds import FAIL_FAST, RESTART_INTENSITY
 from conductor.core.task import RunOptions
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
 from conductor.core.wording import duration, few, left_behind, person, plural
@@ -75,7 +76,7 @@ def _open_path(task: TaskView, scene: _Scene) -> list[TaskId]:
 def _ready(task: TaskView, scene: _Scene) -> list[str]:
     view = scene.view
     if view.ended_at is not None:
-        return ["It could start."]
+        return []  # that the run has ended says it all
     if view.state != "running":
         return ["It could start, but nothing new is started now."]
     if view.gave_up:
@@ -157,11 +158,15 @@ def _skipped(task: TaskView, scene: _Scene) -> list[str]:
 
 
 def gave_up_text(reason: str, options: RunOptions | None) -> str:
-    """Say why a run gave up, where a code says it; any other reason is text already."""
-    if reason != "restart_intensity" or options is None or options.restart_intensity is None:
+    """Say why a run gave up, where a code says it; any other reason is text already. `options` tell the limit."""
+    if reason == FAIL_FAST:
+        return "a task failed, and --fail-fast starts nothing more then"
+    if reason != RESTART_INTENSITY:
         return reason
+    if options is None or options.restart_intensity is None:
+        return "the run gave up: too many attempts failed, and none succeeded in between"
     limit, window = plural(options.restart_intensity, "failed attempt"), duration(options.restart_window)
-    return f"the run gave up ({reason}): more than {limit} within {window}, and no success in between"
+    return f"the run gave up: more than {limit} within {window}, and no success in between"
 
 
 def _cancelled(task: TaskView, scene: _Scene) -> list[str]:

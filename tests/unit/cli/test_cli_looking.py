@@ -87,7 +87,7 @@ def test_status_json_after_the_end(story: Story, track: Path, capsys: pytest.Cap
     assert data["run"]["ended_at"] == "2025-06-15T15:06:52.000Z"
     by_id = {task["id"]: task for task in data["tasks"]}
     assert by_id["1"]["exit"] == {"code": 3, "signal": None}
-    assert by_id["1"]["error"] == {"class": "exit", "message": "exit 3: boom"}
+    assert by_id["1"]["error"] == {"class": "exit", "message": 'exit 3: "boom"'}
     assert (by_id["1"]["attempts"], by_id["1"]["alive"]) == (2, False)
     assert by_id["4"]["blocked_by"] == ["1"]
 
@@ -110,7 +110,7 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
     assert re.sub(r"ended [0-9: -]+: ", "ended then: ", text) == (
         "failed, 12s, ended then: 2 done, 1 failed, 2 blocked\n"
         "\n"
-        "✗ failed   1  #2  3.0s  First  (exit 3: boom)\n"
+        '✗ failed   1  #2  3.0s  First  (exit 3: "boom")\n'
         "⊘ blocked  2            Second  (by 1)\n"
         "✓ done     3      3.0s  Third\n"
         "⊘ blocked  4            Last  (by 1)\n"
@@ -127,14 +127,17 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
         (
             "1",
             [
-                "✗ failed  1 First\n  Attempt 2 failed: exit 3: boom.\n",
+                '✗ failed  1 First\n  Attempt 2 failed: exit 3: "boom".\n',
                 "The end of what it printed:\n  trace\n  boom\n",
                 "RETRY_SCHEDULED    1         attempt 2 in ",
                 "Output:   conductor logs ",
                 "Go on:    conductor run ",
             ],
         ),
-        ("4", ["⊘ blocked  4 Last\n  Needs 2 → 1 (First), which failed: exit 3: boom.\n", "Why:      conductor why "]),
+        (
+            "4",
+            ['⊘ blocked  4 Last\n  Needs 2 → 1 (First), which failed: exit 3: "boom".\n', "Why:      conductor why "],
+        ),
         ("5", ["✓ done  5 Other\\u202e\n  Done after 3.0s; evidence: exit status.\n"]),
     ],
 )

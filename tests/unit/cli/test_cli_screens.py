@@ -148,7 +148,7 @@ def test_plain_has_one_line_an_event(story: Story) -> None:
         "note: something\\e[2J\\nodd\n"
         f"   0.0s  run 00c0ffee00c0ffee started in {story.track.parent}, up to 5 workers\n"
         "   0.0s  1 First: attempt 1 started\n"
-        "   3.0s  1 First: exit 3: boom; attempt 2 in 0.0s\n"
+        '   3.0s  1 First: exit 3: "boom"; attempt 2 in 0.0s\n'
         "   3.0s  3 Third: attempt 1 started\n"
         "   6.0s  3 Third: done\n"
         "   6.0s  1 First: attempt 2 started\n"
@@ -261,7 +261,7 @@ def test_a_task_that_is_tried_again_says_why(story: Story) -> None:
         story.start('  nodes: [{id: "1", name: One}]', retries=1, retry_delay=8.0, seed=1)
         story.end("1", 7, tail="bad thing")
         show.look()
-        assert re.search(r"waiting +1  One +3.0s  exit 7: bad thing; attempt 2 in \d", picture(console)[1])
+        assert re.search(r"waiting +1  One +3.0s  exit 7: \"bad thing\"; attempt 2 in \d", picture(console)[1])
 
 
 def test_live_says_where_the_run_works_and_keeps_the_end_of_a_long_path(story: Story) -> None:
@@ -350,7 +350,7 @@ def test_live_leaves_tasks_and_summary_and_a_visible_cursor(story: Story) -> Non
     shown = [line for line in picture(console) if "attempts/" not in line]
     assert shown[0] == "a note stays above"
     assert shown[2:7] == [
-        "✗ failed     1  First      3.0s  exit 3: boom",
+        '✗ failed     1  First      3.0s  exit 3: "boom"',
         "⊘ blocked    2  Second           by 1",
         "✓ done       3  Third      3.0s",
         "",

@@ -80,7 +80,7 @@ def test_a_retry_waits_for_its_timer_and_counts(play: Play) -> None:
     assert play.attempt("a").startswith("a~2-")
     play.result("a", "fails").timer("a").result("a", "fails")
     assert play.words == ["ATTEMPT_ENDED a", "TASK_FAILED a", "RUN_ENDED"]
-    assert play.decided[1] == TaskFailed(A, play.attempt("a"), A, "exit 1: boom", "exit")
+    assert play.decided[1] == TaskFailed(A, play.attempt("a"), A, 'exit 1: "boom"', "exit")
     assert play.seen("a").attempts == 3
 
 

@@ -32,7 +32,7 @@ VERDICTS = [
     # what exit.json says, reason of STOP, verdict
     ({}, None, Verdict(None)),
     (code(1), None, Verdict("exit", "exit 1")),
-    ({**code(3), "tail": "a\nlast words\n\n"}, None, Verdict("exit", "exit 3: last words")),
+    ({**code(3), "tail": "a\nlast words\n\n"}, None, Verdict("exit", 'exit 3: "last words"')),
     ({"command": None}, None, Verdict("exit", "exit None")),
     (code(None, 9), None, Verdict("signal", "killed by signal 9 (KILL)")),
     (code(None, 40), None, Verdict("signal", "killed by signal 40")),

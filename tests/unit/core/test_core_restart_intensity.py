@@ -92,9 +92,13 @@ def test_fail_fast_stays_the_reason_where_it_came_first(play: Play) -> None:
 def test_why_says_what_the_reason_means(play: Play) -> None:
     failing(play, "a", "b < a", "c", limit=1, window=90.0)
     play.result("a", "fails").fact(TimerFired("retry:a")).result("a", "fails")
-    text = "the run gave up (restart_intensity): more than 1 failed attempt within 1m 30s, and no success in between"
+    text = "the run gave up: more than 1 failed attempt within 1m 30s, and no success in between"
     play.fact(TimerFired("retry:a"))
     assert why(play.view, TaskId("a"), 0.0)[0] == f"It could start, but nothing new is started: {text}."
     play.result("c")
     assert why(play.view, TaskId("b"), 0.0)[0] == f"Skipped: {text}."
-    assert gave_up_text("fail_fast", RunOptions()) == "fail_fast"
+    assert gave_up_text("fail_fast", RunOptions()) == "a task failed, and --fail-fast starts nothing more then"
+    assert gave_up_text("restart_intensity", None) == (
+        "the run gave up: too many attempts failed, and none succeeded in between"
+    )
+    assert gave_up_text("needs a, which was skipped", None) == "needs a, which was skipped"

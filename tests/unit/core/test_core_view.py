@@ -52,8 +52,8 @@ def test_a_running_task(play: Play) -> None:
     assert explain(play, "a") == ["Attempt 1 runs for 14s: more."]
     play.result("a", "fails").timer("a")
     assert play.seen("a").attempts == 2
-    assert play.seen("a").last_error == ErrorView("exit", "exit 1: boom")
-    assert explain(play, "a")[1:] == ["The attempt before failed: exit 1: boom; no retry left."]
+    assert play.seen("a").last_error == ErrorView("exit", 'exit 1: "boom"')
+    assert explain(play, "a")[1:] == ['The attempt before failed: exit 1: "boom"; no retry left.']
     play.control("stop")
     assert explain(play, "a")[0] == "Attempt 2 runs for 1.0s, being stopped."
 
@@ -72,10 +72,10 @@ def test_a_ticked_task(play: Play) -> None:
 
 def test_a_failed_task_and_what_it_blocks(play: Play) -> None:
     play.start("a", "b < a", "x", "c < x b", retries=0).result("a", "fails")
-    assert play.seen("a").error == ErrorView("exit", "exit 1: boom")
-    assert explain(play, "a") == ["Attempt 1 failed: exit 1: boom."]
+    assert play.seen("a").error == ErrorView("exit", 'exit 1: "boom"')
+    assert explain(play, "a") == ['Attempt 1 failed: exit 1: "boom".']
     assert play.seen("c").error is None
-    assert explain(play, "c") == ["Needs b → a (Task a), which failed: exit 1: boom."]
+    assert explain(play, "c") == ['Needs b → a (Task a), which failed: exit 1: "boom".']
 
 
 def test_a_cancelled_task(play: Play) -> None:
@@ -107,16 +107,13 @@ def test_a_ready_task(play: Play) -> None:
         "The run is being ended by me.",
     ]
     play.result("a")
-    assert explain(play, "b") == [
-        "It could start.",
-        "The run has ended: stopped by me.",
-    ]
+    assert explain(play, "b") == ["The run has ended: stopped by me."]
 
 
 def test_a_pending_task_of_a_stopped_run(play: Play) -> None:
     play.start("a", "b < a").control("stop").result("a", "stopped")
     assert explain(play, "b") == ["Needs a, which is ready.", "The run has ended: stopped by Ctrl-C."]
-    assert explain(play, "a")[1] == "Attempt 1 was stopped; that uses up no retry."
+    assert explain(play, "a")[0] == "Attempt 1 was stopped; that uses up no retry."
 
 
 def test_a_task_that_waits_for_a_file_or_a_resource(play: Play) -> None:
@@ -146,7 +143,7 @@ def test_a_task_that_waits_before_its_next_attempt(play: Play) -> None:
     assert wait.until > play.now + 1e9
     assert explain(play, "a") == [
         f"Tries again: attempt 2 in {duration(wait.until - play.now - 1e9)}.",
-        "Attempt 1 failed: exit 1: boom; 1 retry left.",
+        'Attempt 1 failed: exit 1: "boom"; 1 retry left.',
     ]
 
 
@@ -190,7 +187,9 @@ def test_a_task_after_one_that_waits_itself(play: Play) -> None:
 
 def test_nothing_new_is_started_once_the_run_gave_up(play: Play) -> None:
     play.start("a", "b", "c", max_workers=2, retries=0, fail_fast=True).result("a", "fails")
-    assert explain(play, "c") == ["It could start, but nothing new is started: fail_fast."]
+    assert explain(play, "c") == [
+        "It could start, but nothing new is started: a task failed, and --fail-fast starts nothing more then."
+    ]
 
 
 def test_long_paths_and_many_causes_are_cut(play: Play) -> None:
