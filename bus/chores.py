@@ -1,4 +1,5 @@
-"""What could not be done now, because the disk is full or descriptors ran short, and is done later."""
+"""What could not be done now, because the disk is full, descriptors ran short or a folder was removed, and is done
+later."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ class Chores:
         self._due.pop(key, None)
         try:
             action()
+        except FileNotFoundError:  # a folder, or our scratch, was removed: the next look makes it anew, or says who did
+            self._due[key] = action
         except OSError as error:
             if not passes(error):
                 raise
