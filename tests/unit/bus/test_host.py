@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bus import control, inbox, layout
-from bus.errors import AttemptExists, BusCorrupt, BusError, BusFormat, BusGone, BusUnsafe, HeldByOther
+from bus.errors import AttemptExists, BusCorrupt, BusFormat, BusGone, BusUnsafe, HeldByOther
 from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.reader import open_reader
