@@ -54,7 +54,7 @@ class Folders:
                 return self.fs.open_directory(leaf, at=at)
             raise FolderReplaced(f"something else stands in the place of the folder {name}", path=self.path) from error
         except FileNotFoundError as error:
-            hint = "a `conductor run` makes it again; if it was removed while in use, find out by what"
+            hint = "`conductor run TRACK` makes it again; if it was removed while in use, find out by what"
             raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
         except OSError as error:
             if passes(error):
@@ -154,12 +154,12 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
     try:
         root = fs.open_directory(path)
     except FileNotFoundError as error:
-        raise BusGone("there is no bus", path=path, hint="start `conductor run` first") from error
+        raise BusGone("there is no bus", path=path, hint="start `conductor run TRACK` first") from error
     except OSError as error:
         raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
     try:
         if layout.FORMAT not in fs.names(root) and layout.JOURNAL not in fs.names(root):
-            raise BusGone("there is no bus in this folder", path=path, hint="start `conductor run` first")
+            raise BusGone("there is no bus in this folder", path=path, hint="start `conductor run TRACK` first")
         check_root(fs.stat_fd(root), path)
     except BaseException:
         fs.close(root)

@@ -60,6 +60,11 @@ class ProcessInfo:
         """Tell whether it only waits to be reaped."""
         return self.state in "ZX"
 
+    @property
+    def suspended(self) -> bool:
+        """Tell whether it stands still until somebody sends CONT: after Ctrl-Z, SIGSTOP, or under a debugger."""
+        return self.state in "Tt"
+
 
 def boot_id() -> str:
     """Return the id of this boot of the machine; `unknown` where the system has none."""

@@ -235,7 +235,9 @@ def open_reader(root: Path | str, *, fs: FileSystem | None = None) -> FileReader
     folders = open_folders(fs or FileSystem(), os.fspath(root))
     try:
         if check_format(folders) is None:
-            raise BusError("the bus was made by an older program", path=folders.path, hint="start `conductor run`")
+            raise BusError(
+                "the bus was made by an older program", path=folders.path, hint="start `conductor run TRACK`"
+            )
         return FileReader(folders)
     except BaseException:
         folders.close()

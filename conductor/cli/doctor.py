@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -88,8 +88,9 @@ def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> 
     colour = wants_colour(sys.stdout)
     seen = []
     for found in findings:
-        if track and found.hint:
-            found = replace(found, hint=spoken(found.hint, track.label, track.bus_dir))
+        if track:
+            hint = spoken(found.hint, track.label, track.bus_dir) if found.hint else None
+            found = replace(found, text=spoken(found.text, track.label, track.bus_dir), hint=hint)
         seen.append(found)
         if not as_json:
             out(as_text(found, colour=colour))
@@ -97,12 +98,17 @@ def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> 
     if as_json:
         print_json({"findings": [found.as_data() for found in seen], "problems": problems})
     else:
-        out(
-            f"\n{plural(problems, 'problem')}: docs/operations.md explains each by its name"
-            if problems
-            else "\nno problem"
-        )
+        out(f"\n{closing([found for found in seen if found.level != 'ok'], colour=colour)}")
     return Exit.BUS if problems else Exit.OK
+
+
+def closing(odd: Sequence[Finding], *, colour: bool) -> str:
+    """Sum up: problems and notes once more, without their details, as they may have scrolled away."""
+    problems = [found for found in odd if found.level == "problem"]
+    notes = [found for found in odd if found.level == "note"]
+    head = f"{plural(len(problems), 'problem') if problems else 'no problem'}, {plural(len(notes), 'note')}"
+    again = [as_text(replace(found, details=()), colour=colour) for found in (*problems, *notes)]
+    return "\n".join([head + (":" if again else ""), *again]) if odd else "no problem"
 
 
 def as_text(found: Finding, *, colour: bool) -> str:

@@ -63,7 +63,7 @@ def events(
         reader = open_reader(place.bus)
     except BusGone:
         if not place.bus.exists():
-            err(f"never run: there are no events. Start it: {place.command('run')}")
+            err(f"there are no events: {place.no_bus()}. Start it: {place.command('run')}")
             return 0
         raise
 

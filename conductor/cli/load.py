@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bus.contract import Holder, Reader
 from bus.errors import BusError, BusGone
-from bus.wire import AttemptId, Record
+from bus.wire import AttemptId, ExitRecord, Record
 from conductor.cli.track import Track, unknown_task
 from conductor.core.state import State
 from conductor.core.view import RunView, TaskView, planned_view, run_view
@@ -112,11 +112,22 @@ def check_planned(track: Track, task: str) -> None:
 
 
 def tail_of(reader: Reader, task: TaskView) -> str:
-    """Return the end of what the newest attempt's command printed; nothing where that is not kept."""
-    if task.attempt is None:
-        return ""
-    try:
-        exit = reader.read_exit(task.attempt)
-    except BusError:
-        return ""
+    """Return the end of what the newest attempt's command printed: of its stderr, where it printed anything there.
+
+    Nothing where that is not kept.
+    """
+    exit = _exit_of(reader, task)
     return exit.tail if exit else ""
+
+
+def stream_of(reader: Reader, task: TaskView) -> str:
+    """Return the stream that `tail_of` is the end of."""
+    exit = _exit_of(reader, task)
+    return "stderr" if exit and exit.log_bytes.get("stderr") else "stdout"
+
+
+def _exit_of(reader: Reader, task: TaskView) -> ExitRecord | None:
+    try:
+        return None if task.attempt is None else reader.read_exit(task.attempt)
+    except BusError:
+        return None

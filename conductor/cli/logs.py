@@ -54,8 +54,10 @@ def logs(
     if reader is None or attempt is None or streams is None:
         if as_json:
             print_json({"task": task, "attempt": attempt, "stdout": None, "stderr": None})
+        elif attempt is not None:
+            err(f"nothing is kept of {attempt}")
         else:
-            err("there is no output: the task has not started" if attempt is None else f"nothing is kept of {attempt}")
+            err(f"there is no output: {'the task has not started' if reader else place.no_bus()}")
     elif as_json:
         stdout, stderr = map(_as_data, streams)
         print_json({"task": task, "attempt": attempt, "stdout": stdout, "stderr": stderr})

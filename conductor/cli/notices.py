@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bus.reader import FileReader
-from bus.room import Room
 from conductor.cli.escape import one_line, shortened
+from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.track import Track
-from conductor.core.wording import plural
+from conductor.core.wording import plural, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Notices:
 
     paused: str | None = None
     """Why the conductor can record nothing now."""
+    wake: str | None = None
+    """How to wake the conductor, where it is suspended."""
     put_aside: int = 0
     """Things in quarantine."""
     newest: str | None = None
@@ -32,28 +34,34 @@ class Notices:
     def as_data(self) -> dict[str, Any]:
         """Return the keys that `status --json` has for them."""
         quarantine = {"count": self.put_aside, "newest": self.newest}
-        return {"paused": self.paused, "edited": list(self.edited), "quarantine": quarantine}
+        return {
+            "paused": self.paused,
+            "suspended": self.wake is not None,
+            "edited": list(self.edited),
+            "quarantine": quarantine,
+        }
 
 
 def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
     """Look for them in a bus."""
     kept = put_aside(reader)
     newest = f"{kept[-1]}: {reason_of(reader, kept[-1])}" if kept else None
-    return Notices(_paused(reader, loaded), len(kept), newest, loaded.view.edited, loaded.view.ended_at is not None)
-
-
-def _paused(reader: FileReader, loaded: Loaded) -> str | None:
-    """The last words of the conductor; on a disk without room it could leave none."""
-    if loaded.holder is None:
-        return None
-    if (said := loaded.holder.extra.get("paused")) is not None:
-        return str(said)
-    return Room(reader.folders).said_by_disk()
+    holder = loaded.holder
+    return Notices(
+        paused=paused_by(reader, holder) if holder else None,
+        wake=how_to_wake(holder) if holder and is_suspended(holder) else None,
+        put_aside=len(kept),
+        newest=newest,
+        edited=loaded.view.edited,
+        ended=loaded.view.ended_at is not None,
+    )
 
 
 def lines_of(track: Track, notices: Notices) -> list[str]:
     """Say them to people."""
     lines = []
+    if notices.wake is not None:
+        lines.append(f"The conductor is suspended and does nothing; its workers go on. {sentence(notices.wake)}")
     if notices.paused is not None:
         lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once it can write")
     if notices.edited:

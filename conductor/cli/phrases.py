@@ -7,7 +7,7 @@ from typing import Any
 
 from bus.wire import JsonObject, Record, dumps
 from conductor.cli.output import counts_line
-from conductor.core.why import stopping_text
+from conductor.core.why import gave_up_text, stopping_text
 from conductor.core.wording import duration, few, person, plural
 
 BEGINS = frozenset({"RUN_STARTED", "RUN_RESUMED"})
@@ -85,14 +85,15 @@ def _failed(payload: JsonObject) -> str:
     return f"failed: {payload['error'] or payload.get('error_class')}"
 
 
-DRAINING = "Ctrl-C again stops the running tasks"
-"""What to know while a run drains."""
+def draining(who: str) -> str:
+    """Say how the running tasks can be stopped while a run drains, to whoever (`person`) asked for that."""
+    return f"{'Ctrl-C again' if who == 'Ctrl-C' else '`conductor stop`'} stops the running tasks"
 
 
 def _control(payload: JsonObject) -> str:
     who = person(str(payload.get("who") or "operator"))
     if payload["verb"] == "drain":
-        return f"draining: {DRAINING}" + ("" if who == "Ctrl-C" else f" (asked for by {who})")
+        return f"draining: {draining(who)}" + ("" if who == "Ctrl-C" else f" (asked for by {who})")
     if payload["verb"] == "reset":
         what = (
             f"{few(payload['tasks'], 10)} set back to pending" if payload.get("target") else "all set back to pending"
@@ -109,7 +110,7 @@ def _plan_edited(payload: JsonObject) -> str:
 
 
 def _run_ended(payload: JsonObject) -> str:
-    why = f" ({payload['reason']})" if payload.get("reason") not in (None, payload["state"]) else ""
+    why = f" ({gave_up_text(payload['reason'])})" if payload.get("reason") not in (None, payload["state"]) else ""
     return f"run ended: {payload['state']}{why}: {counts_line(payload.get('counts', {}))}"
 
 
@@ -131,7 +132,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "TASK_COMPLETE": _complete,
     "TASK_FAILED": _failed,
     "TASK_BLOCKED": lambda p: f"blocked by {few(p['blocked_by'])}",
-    "TASK_SKIPPED": lambda p: f"skipped: {p['reason']}",
+    "TASK_SKIPPED": lambda p: f"skipped: {gave_up_text(p['reason'])}",
     "TASK_CANCELLED": lambda p: "cancelled" + (f" by {p['who']}" if p.get("who") else ""),
     "RUN_ENDED": _run_ended,
     "PLAN_EDITED": _plan_edited,

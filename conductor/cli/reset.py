@@ -32,6 +32,8 @@ class Outcome:
     everything: bool
     ended: bool = False
     """Whether the run of a conductor that had died was ended first."""
+    bus: bool = True
+    """Whether there is a bus at all."""
 
 
 @click.command(
@@ -55,7 +57,7 @@ def reset(track: str, tasks: tuple[str, ...], dry_run: bool, as_json: bool, bus_
     refuse_from_worker(place)
     reader = open_track(place)
     if reader is None:
-        outcome = Outcome((), everything=not tasks)
+        outcome = Outcome((), everything=not tasks, bus=False)
     elif dry_run:
         outcome = preview(place, reader, tasks)
     else:
@@ -105,7 +107,7 @@ def as_data(outcome: Outcome, *, dry_run: bool) -> dict[str, object]:
 def as_text(track: Track, outcome: Outcome, asked: Sequence[str], *, dry_run: bool) -> str:
     """Say what was set back, and what to do next; `asked` are the tasks that were named."""
     if not outcome.tasks:
-        return "nothing to set back: this track was never run"
+        return f"nothing to set back: {'this track was never run' if outcome.bus else track.no_bus()}"
     lines = ["the conductor had died; its run was ended first."] if outcome.ended else []
     is_or_would_be = "would be" if dry_run else "is" if len(outcome.tasks) == 1 else "are"
     what = f"all {plural(len(outcome.tasks), 'task')}" if outcome.everything else plural(len(outcome.tasks), "task")

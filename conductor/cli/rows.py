@@ -8,8 +8,8 @@ from bus.wire import TaskId
 from conductor.cli.frame import Row, Totals
 from conductor.cli.remaining import Work, remaining
 from conductor.core.view import RunView, TaskView
-from conductor.core.why import error_text, stopping_text, waiting_text
-from conductor.core.wording import few
+from conductor.core.why import error_text, gave_up_text, stopping_text, waiting_text
+from conductor.core.wording import few, plural
 
 Tasks = Mapping[TaskId, TaskView]
 
@@ -49,7 +49,16 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
         return error_text(task.error)
     if task.status == "blocked":
         return f"by {few(task.blocked_by)}"
-    return task.reason or "" if task.status in ("skipped", "cancelled") else ""
+    if task.status == "skipped":
+        return skipped_text(task) + (f": {error_text(task.last_error)}" if task.last_error else "")
+    return task.reason or "" if task.status == "cancelled" else ""
+
+
+def skipped_text(task: TaskView) -> str:
+    """Say why a task has no end: it was tried before the run gave up, or was never begun."""
+    if task.last_error and task.attempts:
+        return f"given up after {plural(task.attempts, 'attempt')}"
+    return gave_up_text(task.reason or "")
 
 
 def totals_of(view: RunView, now: float, left: float | None, hint: str = "") -> Totals:

@@ -14,10 +14,11 @@ from conductor.cli.options import bus_dir_option, examples, json_option, track_a
 from conductor.cli.output import err
 from conductor.cli.screen import RunScreen, choose
 from conductor.cli.terminal import orderly
-from conductor.cli.track import Track, resolve, taking
+from conductor.cli.track import resolve, taking
 from conductor.config import Flags
 from conductor.core.view import RunView, run_view
 from conductor.core.why import OPEN
+from conductor.core.wording import plural
 from conductor.runtime.session import Session
 from conductor.runtime.signals import LeaveAtOnce
 from conductor.runtime.start import Request
@@ -45,7 +46,7 @@ positive = click.IntRange(min=1)
 @click.option(
     "--restart-intensity",
     metavar="N/D",
-    help="Give up after N failures within D with no success in between: 20/5m, none (default 20/5m).",
+    help="Give up at more than N failed attempts within D without a success, or none (default 20/5m).",
 )
 @click.option("--only", multiple=True, metavar="TASK", help="Run these tasks only: --only 1.1 1.2.")
 @click.option("--skip-ticked", is_flag=True, help="Take tasks with a ticked box as done.")
@@ -86,7 +87,8 @@ def run(
 ) -> int:
     """Run the plan of TRACK, or go on with it, until nothing more can be done.
 
-    Ctrl-C once lets the running tasks end, twice stops them, three times leaves at once; running it again goes on.
+    Ctrl-C once lets the running tasks end, twice stops them, three times leaves at once: what was told to stop then
+    ends by itself. Running it again goes on. To leave the tasks running, close the terminal.
     """
     place = resolve(track, bus_dir)
     if project == "":
@@ -99,26 +101,32 @@ def run(
         from conductor.cli.dry_run import show
 
         return show(request, as_json=as_json)
+    left = []
     try:
         with orderly(), taking(place), Session(request) as session:
-            return _run(session, place, as_json=as_json, quiet=quiet, watch=not no_watch)
+            screen = choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place, reader=session.host)
+            with screen:
+                shown = Shown(session, screen)
+                try:
+                    return _run(session, shown, screen, watch=not no_watch)
+                except LeaveAtOnce:
+                    left = shown.left_alone()
+                    raise
     except LeaveAtOnce as leave:
-        err(f"left at once; the workers live on, and `{place.command('run')}` goes on with them")
+        err("; ".join(["left at once", *left, f"`{place.command('run')}` takes it up from there"]))
         return Exit.TERMINATED if leave.terminated else Exit.INTERRUPTED
 
 
-def _run(session: Session, place: Track, *, as_json: bool, quiet: bool, watch: bool) -> int:
-    with choose(json=as_json, quiet=quiet, stdout=sys.stdout, track=place, reader=session.host) as screen:
-        shown = Shown(session, screen)
-        if session.start.first is None:
-            start = session.start
-            screen.idle(shown.look(), start.options.only or [task.id for task in start.plan.tasks])
-            return Exit.OK
-        session.run(shown, watch=watch)
-        view = shown.look()
-        code = exit_code(view, terminated=session.terminated)
-        screen.close(view, code)
-        return code
+def _run(session: Session, shown: Shown, screen: RunScreen, *, watch: bool) -> int:
+    if session.start.first is None:
+        start = session.start
+        screen.idle(shown.look(), start.options.only or [task.id for task in start.plan.tasks])
+        return Exit.OK
+    session.run(shown, watch=watch)
+    view = shown.look()
+    code = exit_code(view, terminated=session.terminated)
+    screen.close(view, code)
+    return code
 
 
 def exit_code(view: RunView, *, terminated: bool) -> Exit:
@@ -139,7 +147,9 @@ class Shown:
         self._session = session
         self._screen = screen
         self._fresh: list[Record] = []
-        screen.start(self.look(), session.clock.stamp().mono)
+        view = self.look()
+        self._told_to_stop = {task.worker for task in view.tasks if task.stopping}
+        screen.start(view, session.clock.stamp().mono)
         for note in session.notes:
             screen.note(note)
 
@@ -150,6 +160,23 @@ class Shown:
     def recorded(self, records: list[Record]) -> None:
         """Keep what is on disk for the next look."""
         self._fresh += records
+        self._told_to_stop |= {record.attempt for record in records if record.type == "STOP"}
+
+    def left_alone(self) -> list[str]:
+        """Say what becomes of the workers once this process has left.
+
+        Asked of the records, not of the machine: what could not be recorded was told to nobody.
+        """
+        workers = [task.worker for task in self.look().tasks if task.worker is not None]
+        stopping = sum(worker in self._told_to_stop for worker in workers)
+        working = len(workers) - stopping
+        said = []
+        if stopping:
+            end = "ends by itself" if stopping == 1 else "end by themselves"
+            said.append(f"{plural(stopping, 'worker')} told to stop {end}")
+        if working:
+            said.append(f"{plural(working, 'worker')} {'works' if working == 1 else 'work'} on")
+        return said
 
     def tick(self) -> float | None:
         """Show what is new."""

@@ -18,13 +18,14 @@ from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
-from conductor.cli.phrases import BEGINS, DRAINING, phrase
+from conductor.cli.phrases import BEGINS, draining, phrase
 from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.terminal import SHOW_CURSOR, Suspension, in_background
 from conductor.cli.track import Track
 from conductor.core.view import RunView
+from conductor.core.wording import person
 from conductor.runtime.clock import Clock, SystemClock
 
 SHORTEST = 0.25
@@ -69,7 +70,7 @@ class LiveScreen:
         self._suspension = Suspension(self._give_back, self._take_again)
         self._track = track
         self._reader = reader
-        self._hint = DRAINING if own else ""
+        self._own = own
         self._drawn = 0.0
         self._cost = 0.0
         """Seconds that the last picture took."""
@@ -168,7 +169,8 @@ class LiveScreen:
         self._drawn, self._due = now, False
         wall = self._clock.stamp().wall
         rows = rows_of(view, wall)
-        totals = totals_of(view, wall, seconds_left(view, wall), self._hint)
+        hint = draining(person(view.stopped_by or "")) if self._own else ""
+        totals = totals_of(view, wall, seconds_left(view, wall), hint)
         self._show(Group(self._tasks(rows, self._console.height - 4), Text(), self._bar(totals)))
 
     def _show(self, picture: Group) -> None:

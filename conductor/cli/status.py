@@ -29,7 +29,8 @@ from conductor.cli.rows import rows_of
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import never_run_data, status_data
 from conductor.core.view import RunView
-from conductor.core.wording import duration, plural
+from conductor.core.why import gave_up_text
+from conductor.core.wording import duration, plural, sentence
 
 
 @click.command(
@@ -47,7 +48,7 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
     reader = open_track(place)
     loaded = load(reader) if reader else None
     if reader is None or loaded is None or loaded.view.id is None:
-        _never_run(place, loaded.not_ingested if loaded else 0, as_json=as_json)
+        _never_run(place, loaded, as_json=as_json)
     elif as_json:
         print_json({**status_data(place, loaded), **notices_of(reader, loaded).as_data()})
     elif watch and is_terminal(sys.stdout):
@@ -60,19 +61,21 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
     return 0
 
 
-def _never_run(track: Track, not_ingested: int, *, as_json: bool) -> None:
+def _never_run(track: Track, loaded: Loaded | None, *, as_json: bool) -> None:
     view, error = never_run(track)
     colour = wants_colour(sys.stdout)
     head = paint("never run", "bold", colour=colour)
     failure = describe(error) if error else None
     if as_json:
-        print_json(never_run_data(track, view, not_ingested, failure))
-    elif failure:
-        out(f"{head}, and its plan cannot be run:\n\n{as_error(failure)}\n\nCheck it: {track.command('plan')}")
+        print_json(never_run_data(track, view, loaded, failure))
+        return
+    if failure:
+        page, then = f"{head}, and its plan cannot be run:\n\n{as_error(failure)}", f"Check it: {track.command('plan')}"
     else:
-        out(f"{head}: {counts_line(view.counts, colour=colour)}")
-        out(f"\n{_listing(view, time.time(), colour=colour)}\n")
-        out(f"Start it: {track.command('run')}")
+        page = f"{head}: {counts_line(view.counts, colour=colour)}\n\n{_listing(view, time.time(), colour=colour)}"
+        then = f"Start it: {track.command('run')}"
+    no_bus = "" if loaded else f"{sentence(track.no_bus())}.\n"
+    out(f"{page}\n\n{no_bus}{then}")
 
 
 def as_text(track: Track, loaded: Loaded, notices: Notices, now: float, *, colour: bool) -> str:
@@ -104,14 +107,16 @@ def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
     view = loaded.view
     running = loaded.holder if loaded.view.state in OPEN_STATES else None
     who = f" by pid {running.pid} on {one_line(running.host)}" if running else ""
-    reason = f" ({one_line(view.reason)})" if view.reason and view.reason != loaded.view.state else ""
+    reason = ""
+    if view.reason and view.reason != view.state:
+        reason = f" ({one_line(gave_up_text(view.reason, view.options))})"
     span = ""
     if view.started_at is not None:
         ended = view.ended_at
         span = f", {duration((now if ended is None else ended) - view.started_at)}"
         if ended is not None:
             span += f", ended {time.strftime('%Y-%m-%d %H:%M', time.localtime(ended))}"
-    state = paint(loaded.view.state, "bold", colour=colour)
+    state = paint(view.state, "bold", colour=colour)
     return f"{state}{reason}{who}{span}: {counts_line(view.counts, colour=colour)}"
 
 

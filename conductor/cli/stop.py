@@ -10,6 +10,7 @@ from bus.contract import Holder, Reader
 from bus.errors import BusGone
 from bus.wire import Record
 from conductor.cli.guard import refuse_from_worker
+from conductor.cli.holder import how_to_wake, is_suspended
 from conductor.cli.operator import operator
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err, out, print_json
@@ -17,7 +18,7 @@ from conductor.cli.polling import pause
 from conductor.cli.track import Track, resolve, taking
 
 SAY_AFTER = 5.0
-"""Seconds of waiting after which we say what we wait for."""
+"""Seconds of waiting after which we say what for."""
 
 LOOK_EVERY = 0.1
 
@@ -27,7 +28,7 @@ class Outcome:
     """What came of it."""
 
     state: str
-    """`recorded`; `ended`: the run ended by itself meanwhile; `not_running`; `taken_over`: the conductor had died, and
+    """`recorded`; `ended`: the run had ended meanwhile; `not_running`; `taken_over`: the conductor had died, and
     we ended its run in its place."""
     text: str
 
@@ -41,7 +42,7 @@ def stop(track: str, drain: bool, as_json: bool, bus_dir: str | None) -> int:
     """End the run of TRACK: stop its workers, or let them finish with --drain. What is done stays done."""
     place = resolve(track, bus_dir)
     refuse_from_worker(place)
-    outcome = _stop(place, "drain" if drain else "stop", say=not as_json)
+    outcome = _stop(place, "drain" if drain else "stop")
     if as_json:
         print_json({"state": outcome.state, "message": outcome.text}, pretty=False)
     else:
@@ -49,7 +50,30 @@ def stop(track: str, drain: bool, as_json: bool, bus_dir: str | None) -> int:
     return 0
 
 
-def _stop(track: Track, verb: str, *, say: bool) -> Outcome:
+class Wait:
+    """Waits for a conductor and says so once: at the first look where it is suspended, else after a while."""
+
+    def __init__(self) -> None:
+        self._waited = 0.0
+        self._said: set[str] = set()
+
+    def pause(self, holder: Holder) -> None:
+        """Let some time pass."""
+        who = f"the conductor (pid {holder.pid} on {holder.host})"
+        if is_suspended(holder):
+            self._say("suspended", f"{who} is suspended and takes no orders; {how_to_wake(holder)}. Waiting for that …")
+        elif self._waited >= SAY_AFTER:
+            self._say("slow", f"waiting for {who} to take the order …")
+        pause(LOOK_EVERY)
+        self._waited += LOOK_EVERY
+
+    def _say(self, what: str, text: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            err(text)
+
+
+def _stop(track: Track, verb: str) -> Outcome:
     from bus.reader import open_reader
 
     try:
@@ -57,47 +81,62 @@ def _stop(track: Track, verb: str, *, say: bool) -> Outcome:
     except BusGone:
         if track.bus.exists():
             raise
-        return Outcome("not_running", "nothing is running: this track was never run")
+        return Outcome("not_running", f"nothing is running: {track.no_bus()}")
+    wait = Wait()
     holder = reader.holder()
     while holder is not None and holder.epoch == 0:  # it recovers: orders are bound to an epoch, and it has none yet
-        pause(LOOK_EVERY)
+        wait.pause(holder)
         holder = reader.holder()
     if holder is None:
         return _take_over(track, reader, verb)
-    return _order(track, reader, holder, verb, say=say)
+    return _order(track, reader, holder, verb, wait)
 
 
-def _order(track: Track, reader: Reader, holder: Holder, verb: str, *, say: bool) -> Outcome:
+def _order(track: Track, reader: Reader, holder: Holder, verb: str, wait: Wait) -> Outcome:
     from bus.control import drop
 
     seq = _last_seq(reader, 0)
     who = operator()
     drop(track.bus, verb, who=who, epoch=holder.epoch)
-    waited = 0.0
     while True:
-        for record in reader.records(seq):
-            seq = record.seq
-            if (
-                record.type == "CONTROL"
-                and record.payload.get("verb") == verb
-                and who in str(record.payload.get("who"))
-            ):
-                return Outcome("recorded", _recorded_text(track, verb))
+        # Asked first: what a conductor recorded before it went is then found.
         now = reader.holder()
-        if now is None or now.epoch != holder.epoch:
-            return Outcome("ended", "the run ended by itself meanwhile")
-        pause(LOOK_EVERY)
-        waited += LOOK_EVERY
-        if say and waited >= SAY_AFTER:
-            say = False
-            err(f"waiting for the conductor (pid {holder.pid} on {holder.host}) to take the order …")
+        fresh = list(reader.records(seq))
+        seq = fresh[-1].seq if fresh else seq
+        end = next((str(record.payload.get("state")) for record in fresh if record.type == "RUN_ENDED"), None)
+        if end not in (None, "stopped"):
+            return Outcome("ended", f"the run had ended meanwhile: {end}")
+        if any(_is_order(record, verb, who) for record in fresh):
+            return Outcome("recorded", _recorded_text(track, verb, ended=end is not None))
+        if end is not None:
+            return Outcome("ended", f"the run had ended meanwhile: {end}")
+        if now is None:
+            return _without(track, reader, verb)
+        if now.epoch != holder.epoch:
+            return _stop(track, verb)
+        wait.pause(now)
 
 
-def _recorded_text(track: Track, verb: str) -> str:
+def _is_order(record: Record, verb: str, who: str) -> bool:
+    payload = record.payload
+    return record.type == "CONTROL" and payload.get("verb") == verb and who in str(payload.get("who"))
+
+
+def _without(track: Track, reader: Reader, verb: str) -> Outcome:
+    """The conductor went without taking the order: it died, or there was nothing to do for it any more."""
+    found = _take_over(track, reader, verb)
+    return found if found.state == "taken_over" else Outcome("ended", "the run had ended meanwhile")
+
+
+def _recorded_text(track: Track, verb: str, *, ended: bool) -> str:
     now = (
-        "the run starts nothing more and ends with its workers" if verb == "drain" else "the workers are being stopped"
+        "the run has ended"
+        if ended
+        else "the run starts nothing more and ends with its workers"
+        if verb == "drain"
+        else "the workers are being stopped"
     )
-    stop = f"Stop them: {track.command('stop')}\n" if verb == "drain" else ""
+    stop = f"Stop them: {track.command('stop')}\n" if verb == "drain" and not ended else ""
     return f"recorded: {now}.\n{stop}Look on: {track.command('status')}\nGo on later: {track.command('run')}"
 
 

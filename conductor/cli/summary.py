@@ -11,10 +11,12 @@ from bus.wire import TaskId
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.load import tail_of
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, paint
+from conductor.cli.rows import skipped_text
 from conductor.cli.track import Track
+from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.view import RunView, TaskView
-from conductor.core.why import OPEN, error_text
-from conductor.core.wording import duration, few, left_behind
+from conductor.core.why import OPEN, error_text, gave_up_text
+from conductor.core.wording import duration, few, left_behind, sentence
 
 MOST = 10
 """Tasks of one kind that are told of one by one."""
@@ -61,17 +63,24 @@ def _headline(view: RunView, *, colour: bool) -> str:
     if view.tasks and counts.get("done", 0) == len(view.tasks):
         what = "The task is done" if len(view.tasks) == 1 else f"All {len(view.tasks)} tasks are done"
         return paint(f"{STATUS_GLYPH['done']} {what}{took}.", "green", colour=colour)
-    reason = f" ({one_line(view.reason)})" if view.reason and view.reason != view.state else ""
-    return f"{paint(view.state, 'bold', colour=colour)}{reason}{took}: {counts_line(counts, colour=colour)}."
+    return f"{paint(_ended(view), 'bold', colour=colour)}{took}: {counts_line(counts, colour=colour)}."
+
+
+def _ended(view: RunView) -> str:
+    """Say in words what the run came to; why one gave up has lines of its own."""
+    if view.reason == RESTART_INTENSITY:
+        return "gave up"
+    reason = gave_up_text(view.reason or "")
+    return f"{view.state} ({one_line(reason)})" if reason and reason != view.state else view.state
 
 
 def _gave_up(view: RunView) -> list[str]:
     """Say in plain words why a run ended that could have gone on."""
-    if view.reason != "restart_intensity":
+    if view.reason != RESTART_INTENSITY:
         return []
     errors = dict.fromkeys(error_text(task.last_error) for task in view.tasks if task.last_error)
-    lines = ["Attempts failed one after the other and none succeeded: something may be wrong with all of them."]
-    return [*lines, *(f"    {shortened(error, 160)}" for error in list(errors)[:3])]
+    head = f"{sentence(gave_up_text(view.reason, view.options))}: something may be wrong with all of them."
+    return [head, *(f"    {shortened(error, 160)}" for error in list(errors)[:3])]
 
 
 def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: bool) -> str:
@@ -81,7 +90,7 @@ def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: boo
     lines = [f"{head} {shortened(task.name, 60)}: {shortened(why, 200)}{tries}"]
     if task.ran and task.attempt is not None:
         if (tail := _last_line(task, reader)) and tail.strip() not in why:
-            lines.append(f"    {shortened(tail, 160)}")
+            lines.append(f"    it printed last: {shortened(tail, 160)}")
         lines.append(f"    log: {track.bus / layout.attempt_dir(task.attempt)}/")
     return "\n".join(lines)
 
@@ -111,7 +120,8 @@ def _rest(view: RunView, *, colour: bool) -> str:
     groups: dict[tuple[str, str], list[str]] = {}
     for task in view.tasks:
         if task.status in ("skipped", "cancelled"):
-            groups.setdefault((task.status, task.reason or ""), []).append(task.id)
+            reason = skipped_text(task) if task.status == "skipped" else task.reason or ""
+            groups.setdefault((task.status, reason), []).append(task.id)
     return "\n".join(
         f"{paint(STATUS_GLYPH[status], STATUS_STYLE[status], colour=colour)} {status}"
         f"{f' ({one_line(reason)})' if reason else ''}: {one_line(few(tasks, MOST))}"

@@ -12,6 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from bus.errors import BusGone, HeldByOther
+from conductor.cli.escape import one_line
 from conductor.errors import ConductorError, PlanError
 from conductor.runtime.paths import check_recordable
 
@@ -44,6 +45,11 @@ class Track:
         plain = list(takewhile(lambda word: not word.startswith("-"), words))
         rest = words[len(plain) :]
         return shlex.join([PROGRAM, verb, *plain, *options, *(["--", *rest] if rest else [])])
+
+    def no_bus(self) -> str:
+        """Say that it has no bus, and where one was looked for: so a mistyped or forgotten --bus-dir is seen."""
+        forgotten = "" if self.bus_dir else " (if it was run with --bus-dir, give the same again)"
+        return f"there is no bus at {one_line(str(self.bus))}{forgotten}"
 
 
 _COMMAND = re.compile(r"\bconductor ([a-z]+) TRACK((?: --[a-z-]+)*)")

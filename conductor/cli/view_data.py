@@ -26,12 +26,15 @@ def status_data(track: Track, loaded: Loaded) -> dict[str, Any]:
         "reason": view.reason,
         "not_ingested": loaded.not_ingested,
     }
-    return _status(track, run, view, loaded.reader)
+    return _status(track, run, view, loaded)
 
 
-def never_run_data(track: Track, view: RunView, not_ingested: int, failure: Failure | None) -> dict[str, Any]:
-    """Return the object of `status --json` for a track without a run; `failure` is what is wrong with its plan."""
-    data = _status(track, {**_NO_RUN, "not_ingested": not_ingested}, view, None)
+def never_run_data(track: Track, view: RunView, loaded: Loaded | None, failure: Failure | None) -> dict[str, Any]:
+    """Return the object of `status --json` for a track without a run; `failure` is what is wrong with its plan.
+
+    `loaded` is its bus, where there is one.
+    """
+    data = _status(track, {**_NO_RUN, "not_ingested": loaded.not_ingested if loaded else 0}, view, loaded)
     return {**data, "plan_error": as_data(failure) if failure else None}
 
 
@@ -47,13 +50,14 @@ _NO_RUN: dict[str, Any] = {
 }
 
 
-def _status(track: Track, run: dict[str, Any], view: RunView, reader: Reader | None) -> dict[str, Any]:
+def _status(track: Track, run: dict[str, Any], view: RunView, loaded: Loaded | None) -> dict[str, Any]:
     return {
         "track": str(track.dir),
+        "bus": {"path": str(track.bus), "exists": loaded is not None},
         "project": view.project,
         "run": run,
         "counts": dict(view.counts),
-        "tasks": [task_data(task, reader) for task in view.tasks],
+        "tasks": [task_data(task, loaded.reader if loaded else None) for task in view.tasks],
     }
 
 

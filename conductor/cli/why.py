@@ -11,7 +11,7 @@ import click
 from bus import layout
 from conductor.cli.escape import lines, one_line
 from conductor.cli.events import record_line
-from conductor.cli.load import OPEN_STATES, Loaded, check_planned, load, open_track, tail_of
+from conductor.cli.load import OPEN_STATES, Loaded, check_planned, load, open_track, stream_of, tail_of
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, out, paint, print_json, wants_colour
 from conductor.cli.track import Track, resolve
@@ -33,7 +33,7 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
     reader = open_track(place)
     loaded = load(reader, task=task) if reader else None
     if loaded is None or loaded.view.id is None:
-        return _never_run(place, task, as_json=as_json)
+        return _never_run(place, task, exists=reader is not None, as_json=as_json)
     view = loaded.task(place, task)
     if as_json:
         print_json(as_data(loaded, view))
@@ -42,12 +42,13 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
     return 0
 
 
-def _never_run(track: Track, task: str, *, as_json: bool) -> int:
+def _never_run(track: Track, task: str, *, exists: bool, as_json: bool) -> int:
     check_planned(track, task)
     if as_json:
-        print_json({"task": None, "state": "never_run", "depends_on": [], "tail": "", "records": []})
+        print_json({"task": None, "state": "never_run", "depends_on": [], "why": [], "tail": "", "records": []})
     else:
-        out(f"the track was never run, so nothing happened to task {one_line(task)}. Start it: {track.command('run')}")
+        cause = "the track was never run" if exists else track.no_bus()
+        out(f"{cause}, so nothing happened to task {one_line(task)}. Start it: {track.command('run')}")
     return 0
 
 
@@ -74,7 +75,7 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, *, colour: bool) -> st
     parts += [f"  {one_line(line)}" for line in reasons(loaded, task)]
     tail = tail_of(loaded.reader, task)
     if task.status != "done" and tail.strip():
-        parts += ["", "The end of what it printed:"]
+        parts += ["", f"The end of its {stream_of(loaded.reader, task)}:"]
         parts += [f"  {line}" for line in lines(tail).rstrip().splitlines()[-TAIL_LINES:]]
     if loaded.records:
         parts += ["", "What happened:"]

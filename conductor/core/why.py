@@ -12,7 +12,7 @@ from bus.wire import TaskId
 from conductor.core.rounds import FAIL_FAST, RESTART_INTENSITY
 from conductor.core.task import RunOptions
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
-from conductor.core.wording import duration, few, left_behind, person, plural
+from conductor.core.wording import duration, few, left_behind, person, plural, sentence
 
 MOST = 10
 """Dependencies or causes that are told of one by one."""
@@ -119,7 +119,7 @@ def _done(task: TaskView, scene: _Scene) -> list[str]:
 
 def _left_behind(task: TaskView) -> list[str]:
     left = left_behind((task.evidence or {}).get("leftovers") or ())
-    return [f"{left[0].upper()}{left[1:]}."] if left else []
+    return [f"{sentence(left)}."] if left else []
 
 
 def _failed(task: TaskView, scene: _Scene) -> list[str]:
@@ -157,7 +157,7 @@ def _skipped(task: TaskView, scene: _Scene) -> list[str]:
     return [f"Skipped: {gave_up_text(task.reason or '', scene.view.options)}."]
 
 
-def gave_up_text(reason: str, options: RunOptions | None) -> str:
+def gave_up_text(reason: str, options: RunOptions | None = None) -> str:
     """Say why a run gave up, where a code says it; any other reason is text already. `options` tell the limit."""
     if reason == FAIL_FAST:
         return "a task failed, and --fail-fast starts nothing more then"

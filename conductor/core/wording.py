@@ -44,6 +44,11 @@ def few(names: Sequence[str], most: int = 4) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def sentence(text: str) -> str:
+    """Begin with a capital."""
+    return text[:1].upper() + text[1:]
+
+
 def person(who: str) -> str:
     """Say who asked for something: `signal:INT` is Ctrl-C, `operator:mary` is mary."""
     kind, _, name = who.partition(":")

@@ -68,7 +68,9 @@ def _known(replayed: Replayed, tasks: Sequence[str]) -> list[TaskId]:
     state = replayed.machine.state
     for task in tasks:
         if task not in state.tasks:
-            raise ConductorError("unknown_task", f"the run has no task {task!r}", hint="`conductor status` lists them")
+            raise ConductorError(
+                "unknown_task", f"the run has no task {task!r}", hint="`conductor status TRACK` lists them"
+            )
     return [id for id in state.tasks if id in tasks]
 
 

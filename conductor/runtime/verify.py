@@ -24,6 +24,7 @@ def verify(reader: Reader) -> Iterator[Finding]:
     """Replay the whole journal, compare each snapshot at its place, and compare the state at the end with what a start
     from the newest snapshot makes of it. Raises BusError where the journal itself is damaged."""
     kept = {one.seq: one for one in reader.snapshots()}
+    any_kept = bool(kept)
     whole = Replayed()
     for record in reader.records():
         whole.take(record, reader.load_plan)
@@ -32,7 +33,13 @@ def verify(reader: Reader) -> Iterator[Finding]:
             yield _compare(snapshot, whole, reader)
     for seq in kept:
         yield Finding(seq, False, f"the snapshot after record {seq} belongs to no record of the journal")
-    yield _end(whole, reader)
+    if any_kept:
+        yield _end(whole, reader)
+    else:
+        text = (
+            f"the whole journal can be replayed, all {whole.last_seq} records; there is no snapshot to compare with it"
+        )
+        yield Finding(whole.last_seq, True, text)
 
 
 def _compare(snapshot: Snapshot, whole: Replayed, reader: Reader) -> Finding:

@@ -68,7 +68,7 @@ def test_requirement_20_three_ctrl_c_leave_at_once_and_the_next_run_adopts(proje
         project.wait_recorded("CONTROL", times=times)
     terminal.type("^C")
     assert terminal.finish() == 130
-    assert "left at once; the workers live on" in terminal.written()
+    assert "left at once; 1 worker told to stop ends by itself; `" in terminal.written()
     terminal.check_clean()
     terminal.close()
     again = start_run(project)

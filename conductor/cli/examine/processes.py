@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +47,3 @@ def _ancestors(pid: int) -> Iterator[int]:
         yield pid
         info = look(pid)
         pid = info.parent if info is not None else 0
-
-
-def host_name() -> str:
-    """The name that conductors of this machine write into `conductor.json`."""
-    return socket.gethostname()

@@ -32,7 +32,7 @@ class Root:
         try:
             found = os.stat(self._bus, follow_symlinks=False)
         except FileNotFoundError:
-            yield fine("bus", f"there is no bus at {self._bus}: `conductor run` makes it")
+            yield fine("bus", f"there is no bus at {self._bus}: `conductor run TRACK` makes it")
             return
         except OSError as error:
             yield problem(BusError.code, f"the bus cannot be looked at: {error.strerror}", "make its parents readable")
@@ -92,12 +92,14 @@ class Root:
             self.readable = True
             yield fine("bus_format", f"format {format.get('major')}.{format.get('minor', 0)}")
         elif layout.JOURNAL in names or layout.EVENTS in names:
-            yield note("bus_older", "an older program made this bus: `conductor run` moves it to legacy-N/ and begins")
+            yield note(
+                "bus_older", "an older program made this bus: `conductor run TRACK` moves it to legacy-N/ and begins"
+            )
         elif any(name not in (layout.LOCK, layout.GITIGNORE) for name in names):
             hint = "name a new or an empty folder with --bus-dir"
             yield problem(BusError.code, "this folder is no bus and not empty", hint)
         else:
-            yield fine("bus", "the folder is empty: `conductor run` makes it a bus")
+            yield fine("bus", "the folder is empty: `conductor run TRACK` makes it a bus")
 
 
 def as_problem(error: BusError) -> Finding:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from bus import layout
 from bus.contract import Holder
 from bus.errors import BusError
-from bus.process import look
 from bus.reader import FileReader
 from bus.segments import listed
 from bus.wire import AttemptId
 from conductor.cli.examine.finding import Finding, fine, note, problem
-from conductor.cli.examine.processes import host_name, processes_of
+from conductor.cli.examine.processes import processes_of
 from conductor.cli.examine.root import as_problem
+from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import load
 from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.track import Track
@@ -57,13 +57,13 @@ class State:
             yield fine("holder", "no conductor holds the track")
             return
         text = f"held by pid {holder.pid} on {holder.host} since {holder.started_at}"
-        info = look(holder.pid) if holder.host == host_name() else None
-        if info is not None and info.state in "Tt":
-            hint = f"wake it: kill -CONT {holder.pid}"
-            yield note("holder_suspended", f"{text}; it is suspended, and does nothing meanwhile", hint)
-        elif holder.extra.get("paused"):
+        paused = paused_by(self._reader, holder)
+        if is_suspended(holder):
+            text += "; it is suspended, and does nothing meanwhile"
+            yield note("holder_suspended", text, how_to_wake(holder))
+        elif paused is not None:
             hint = "free some space, or mount it writable: it goes on by itself"
-            yield note("holder_paused", f"{text}; paused: {holder.extra['paused']}", hint)
+            yield note("holder_paused", f"{text}; paused: {paused}", hint)
         else:
             yield fine("holder", text)
 

@@ -90,6 +90,7 @@ class Story:
             ended_by="self",
             command={"code": code, "signal": None},
             seconds=seconds,
+            log_bytes={"stdout": len(log), "stderr": len(tail)},
             tail=tail,
             leftovers=dict(leftovers or {}),
         )

@@ -16,7 +16,10 @@ import pytest
 from bus.hand import open_hand
 from bus.host import open_host
 from bus.probe import Mount
+from bus.process import parse_stat
+from bus.room import Room
 from bus.wire import Message
+from conductor.cli import holder
 from conductor.cli.examine.finding import Finding
 from conductor.cli.examine.machine import packages
 from conductor.cli.examine.mount import findings
@@ -185,10 +188,32 @@ def test_a_bus_whose_conductor_died(story: Story, capsys: pytest.CaptureFixture[
 
 
 def test_a_paused_conductor_is_told_of(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
-    holder = story.track / ".message-bus/conductor.json"
-    holder.write_text(json.dumps({**json.loads(holder.read_text()), "paused": "the disk is full"}))
+    words = story.track / ".message-bus/conductor.json"
+    words.write_text(json.dumps({**json.loads(words.read_text()), "paused": "the disk is full"}))
     found = doctor(capsys, story.track)
     assert "paused: the disk is full" in found["holder_paused"]["text"]
+
+
+def test_requirement_32_a_full_disk_is_told_of_although_the_conductor_could_leave_no_word(
+    story: Story, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Room, "said_by_disk", lambda _: "the disk is full")
+    assert "paused: the disk is full" in doctor(capsys, story.track)["holder_paused"]["text"]
+
+
+def test_a_suspended_conductor_is_told_of_with_how_to_wake_it(
+    story: Story, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holder, "look", lambda pid: parse_stat(b"%d (conductor) T 1 1 1 %s" % (pid, b"0 " * 20)))
+    found = doctor(capsys, story.track)["holder_suspended"]
+    assert "it is suspended" in found["text"]
+    assert found["hint"] == f"wake it: `kill -CONT {os.getpid()}`, or `fg` in its terminal"
+
+
+def test_without_snapshots_none_was_compared(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(PLAN)
+    found = doctor(capsys, story.track, "--verify")["verify_state"]
+    assert found["text"] == "the whole journal can be replayed, all 3 records; there is no snapshot to compare with it"
 
 
 def test_what_was_put_aside_is_listed_with_its_reason(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,7 +308,7 @@ def test_an_older_bus_and_what_is_left_of_one(track: Path, capsys: pytest.Captur
 
 def test_an_empty_folder_is_fine(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (track / ".message-bus").mkdir(mode=0o700)
-    assert doctor(capsys, track)["bus"]["text"] == "the folder is empty: `conductor run` makes it a bus"
+    assert doctor(capsys, track)["bus"]["text"] == f"the folder is empty: `conductor run {track}` makes it a bus"
 
 
 def test_events_that_differ_from_the_journal_are_named(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,7 +382,13 @@ def test_people_get_a_line_for_each_and_what_to_do(story: Story, capsys: pytest.
     assert f"         → chmod 700 {story.track}/.message-bus" in lines
     assert "           x0\\x1b[31m: no name of ours" in lines
     assert "           … and 5 more (--json has all)" in lines
-    assert lines[-1] == "1 problem: docs/operations.md explains each by its name"
+    end = lines.index("1 problem, 1 note:")
+    assert [line.split()[:2] for line in lines[end + 1 :] if line[0] != " "] == [
+        ["problem", "bus_unsafe"],
+        ["note", "odd_files"],
+    ]
+    assert lines[end + 2] == f"         → chmod 700 {story.track}/.message-bus"
+    assert "docs/" not in "".join(lines), "an installed program has no such folder"
 
 
 # --- repair ---------------------------------------------------------------------------------------------------------

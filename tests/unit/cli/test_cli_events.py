@@ -101,4 +101,5 @@ def test_a_track_never_run_has_none(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_command_line(["events", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == f"never run: there are no events. Start it: conductor run {tmp_path}\n"
+    assert captured.err.startswith(f"there are no events: there is no bus at {tmp_path}/.message-bus ")
+    assert captured.err.endswith(f". Start it: conductor run {tmp_path}\n")

@@ -128,7 +128,7 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
             "1",
             [
                 '✗ failed  1 First\n  Attempt 2 failed: exit 3: "boom".\n',
-                "The end of what it printed:\n  trace\n  boom\n",
+                "The end of its stderr:\n  trace\n  boom\n",
                 "RETRY_SCHEDULED    1         attempt 2 in ",
                 "Output:   conductor logs ",
                 "Go on:    conductor run ",
@@ -212,14 +212,34 @@ def test_a_plan_never_run_is_pending(track: Path, capsys: pytest.CaptureFixture[
     assert {(task["status"], task["alive"], task["attempts"]) for task in data["tasks"]} == {("pending", None, 0)}
     text = call(capsys, "status", str(track))
     assert text.startswith("never run: 5 pending\n\n· pending  1  First\n")
-    assert text.endswith(f"\n\nStart it: conductor run {track}\n")
+    no_bus = f"There is no bus at {track}/.message-bus (if it was run with --bus-dir, give the same again).\n"
+    assert text.endswith(f"\n\n{no_bus}Start it: conductor run {track}\n")
+
+
+@pytest.mark.parametrize("verb", [("status",), ("why", "1"), ("logs", "1"), ("events",), ("stop",), ("reset",)])
+def test_a_place_without_a_bus_is_named(
+    story: Story, track: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]
+) -> None:
+    """The track was run; somebody mistypes where, or forgets to say."""
+    story.start(NODES)
+    story.close()
+    moved = tmp_path / "elsewhere"
+    (track / ".message-bus").rename(moved)
+    for options, place in ([], track / ".message-bus"), (["--bus-dir", f"{moved}s"], f"{moved}s"):
+        capsys.readouterr()
+        assert run_command_line([verb[0], str(track), *verb[1:], *options]) == 0
+        captured = capsys.readouterr()
+        assert f"here is no bus at {place}" in captured.out + captured.err
+        assert ("if it was run with --bus-dir" in captured.out + captured.err) is not bool(options)
+    bus = json.loads(call(capsys, "status", str(track), "--json"))["bus"]
+    assert bus == {"path": str(track / ".message-bus"), "exists": False}
 
 
 def test_a_plan_never_run_that_is_broken_is_named(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (track / "plan.md").write_text("```yaml\ndag:\n  nodes: [{id: a, depends_on: [b]}]\n```\n")
     text = call(capsys, "status", str(track))
     assert text.startswith(f"never run, and its plan cannot be run:\n\nerror: {track}/plan.md:3: ")
-    assert text.endswith(f"\n\nCheck it: conductor plan {track}\n")
+    assert text.endswith(f"give the same again).\nCheck it: conductor plan {track}\n")
     error = status(capsys, track)["plan_error"]
     assert (error["code"], error["path"], error["line"]) == ("plan_unknown_dependency", "plan.md", 3)
     for verb in ("why", "logs"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bus.room import Room
+from conductor.cli import notices
 from conductor.cli.main import run_command_line
 from conductor.core.events import PlanEdited
 
@@ -30,8 +31,9 @@ def status(capsys: pytest.CaptureFixture[str], track: Path) -> tuple[str, dict[s
 def test_nothing_is_said_where_nothing_is_odd(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     story.start(PLAN)
     text, data = status(capsys, story.track)
-    assert [word for word in ("aside", "Paused", "edited", "not recorded") if word in text] == []
+    assert [word for word in ("aside", "Paused", "suspended", "edited", "not recorded") if word in text] == []
     assert data["paused"] is None
+    assert data["suspended"] is False
     assert data["edited"] == []
     assert data["quarantine"] == {"count": 0, "newest": None}
 
@@ -64,6 +66,20 @@ def test_requirement_32_a_pause_is_shown(
     assert "Paused: the file system is read-only" in status(capsys, story.track)[0]
     story.die()
     assert "Paused" not in status(capsys, story.track)[0]
+
+
+def test_a_suspended_conductor_is_shown_with_how_to_wake_it(
+    story: Story, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(PLAN)
+    monkeypatch.setattr(notices, "is_suspended", lambda _: True)
+    text, data = status(capsys, story.track)
+    assert "The conductor is suspended and does nothing; its workers go on. Wake it: `kill -CONT " in text
+    assert data["suspended"] is True
+    story.die()
+    text, data = status(capsys, story.track)
+    assert "is suspended" not in text
+    assert data["suspended"] is False
 
 
 def test_requirement_33_an_edited_plan_is_shown(story: Story, capsys: pytest.CaptureFixture[str]) -> None:

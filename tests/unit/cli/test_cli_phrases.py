@@ -42,7 +42,7 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         (
             "CONTROL",
             {"verb": "drain", "who": "operator:mary"},
-            "draining: Ctrl-C again stops the running tasks (asked for by mary)",
+            "draining: `conductor stop` stops the running tasks (asked for by mary)",
         ),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": None, "seconds": 80}, "attempt 1 succeeded after 1m 20s"),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": "exit", "message": "exit 3"}, "attempt 1 failed: exit 3"),

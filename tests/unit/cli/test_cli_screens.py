@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from bus.reader import open_reader
-from bus.wire import Stamp
+from bus.wire import Stamp, TaskId
 from conductor.cli import watching
 from conductor.cli.load import load
 from conductor.cli.main import run_command_line
@@ -486,6 +486,40 @@ def test_the_summary_groups_what_is_blocked_and_skipped(story: Story) -> None:
     text = summary(story.view(), resolve(str(story.track)), story.host, colour=False)
     assert "⊘ blocked by 1: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more\n" in text
     assert text.splitlines()[0] == "failed in 3.0s: 1 failed, 18 blocked."
+
+
+def test_a_run_that_gave_up_says_so_in_words_and_a_skipped_task_that_it_was_tried(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(NODES, retries=5, restart_intensity=0, restart_window=300.0)
+    for task in "123":
+        if task in story.machine.state.tasks and story.machine.state.tasks[TaskId(task)].attempt:
+            story.end(task, 3, tail="boom\n")
+    text = summary(story.view(), resolve(str(track)), story.host, colour=False)
+    capsys.readouterr()
+    assert run_command_line(["status", str(track)]) == 0
+    shown = capsys.readouterr().out
+    assert run_command_line(["events", str(track)]) == 0
+    assert "restart_intensity" not in text + shown + capsys.readouterr().out
+    assert text.startswith("gave up in ")
+    assert "The run gave up: more than 0 failed attempts within 5m, and no success in between: something" in text
+    assert "skipped (given up after 1 attempt): 1" in text
+    assert 'given up after 1 attempt: exit 3: "boom"' in shown
+
+
+@pytest.mark.parametrize("who", ["operator:mary", "signal:INT"])
+def test_live_says_how_to_stop_to_whoever_let_the_run_drain(story: Story, who: str) -> None:
+    _, console = live(story, 160)
+    stream = console.file
+    assert isinstance(stream, io.StringIO)
+    with LiveScreen(stream, resolve(str(story.track)), story.host, console, StoryClock(story)) as screen:
+        show = Show(story, screen)
+        story.start(NODES)
+        story.tell(ControlReceived("drain", who))
+        story.now = 1.0
+        show.look()
+        how = "`conductor stop` stops" if who == "operator:mary" else "Ctrl-C again stops"
+        assert f"draining: {how} the running tasks" in picture(console)[-1]
 
 
 def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Path) -> None:

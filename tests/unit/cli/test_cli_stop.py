@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bus.contract import Reader
 from bus.host import FileHost, open_host
 from bus.wire import Stamp
 from conductor.cli import stop
 from conductor.cli.main import run_command_line
+from conductor.cli.operator import operator
+from conductor.cli.track import Track, resolve
+from conductor.core.events import ControlReceived
+from tests.unit.cli.conftest import Story
 
 
 @pytest.fixture
@@ -98,12 +104,71 @@ def test_a_run_that_ends_meanwhile_is_no_trouble(
     host = open_host(tmp_path / ".message-bus", durability="process")
     monkeypatch.setattr(stop, "pause", lambda seconds: host.close())
     assert run_command_line(["stop", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "the run ended by itself meanwhile\n"
+    assert capsys.readouterr().out == "the run had ended meanwhile\n"
+
+
+def test_a_suspended_conductor_is_named_at_once_and_waited_for(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stop, "is_suspended", lambda _: True)
+    monkeypatch.setattr(stop, "pause", answer(host, [], after=3))
+    assert run_command_line(["stop", str(tmp_path), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["state"] == "recorded"
+    assert captured.err.count(f"is suspended and takes no orders; wake it: `kill -CONT {os.getpid()}`") == 1
+
+
+PLAN = "  nodes: [{id: a, name: one, run: [true]}, {id: b, name: two, depends_on: [a], run: [true]}]"
+
+
+def stop_story(story: Story, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> list[str]:
+    """Stop a run to which `meanwhile` happens before its conductor looks for orders; return what was said."""
+    monkeypatch.setattr(stop, "pause", lambda _: meanwhile())
+    said: list[str] = []
+    monkeypatch.setattr(stop, "out", said.append)
+    assert run_command_line(["stop", str(story.track)]) == 0
+    return said[0].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("order", "says"), [(0, "the run had ended meanwhile: done"), (1, "recorded: the run has ended.")]
+)
+def test_an_order_to_a_run_that_had_ended_meanwhile_stops_nobody(
+    story: Story, monkeypatch: pytest.MonkeyPatch, order: int, says: str
+) -> None:
+    """A conductor that was suspended takes in the results and the order at one look."""
+    story.start(PLAN, retries=order, retry_delay=1e6, retry_delay_max=1e6)
+
+    def meanwhile() -> None:
+        story.end("a", order)
+        if order:
+            story.tell(ControlReceived("stop", f"operator:{operator()}"))
+        else:
+            story.end("b")
+            story.host.stage("CONTROL", {"verb": "stop", "who": f"operator:{operator()}"}, Stamp(0.0, 0.0, "b"))
+            story.host.commit()
+
+    assert stop_story(story, monkeypatch, meanwhile)[0] == says
+
+
+def test_an_order_whose_conductor_dies_is_carried_out_in_its_place(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(PLAN)
+    taken: list[str] = []
+
+    def take_over(track: Track, reader: Reader, verb: str) -> stop.Outcome:
+        taken.append(verb)
+        return stop.Outcome("taken_over", "the conductor had died")
+
+    monkeypatch.setattr(stop, "_take_over", take_over)
+    assert stop_story(story, monkeypatch, story.die) == ["the conductor had died"]
+    assert taken == ["stop"]
 
 
 def test_never_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["stop", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "nothing is running: this track was never run\n"
+    assert capsys.readouterr().out == f"nothing is running: {resolve(str(tmp_path)).no_bus()}\n"
     assert list(tmp_path.iterdir()) == []
 
 
