@@ -159,6 +159,18 @@ def test_stop_drain_lets_the_workers_end(project: Project) -> None:
     finish_next_run(project, {"a": 1, "b": 1})
 
 
+def test_stop_of_a_suspended_conductor_says_how_to_wake_it_and_goes_through_then(project: Project) -> None:
+    run = chain(project)
+    run.send(signal.SIGSTOP)
+    wait_for(lambda: project.status()["suspended"], "a conductor that stands still")
+    assert f"Wake it: `kill -CONT {run.process.pid}`" in project.call("status", str(project.track)).expect(0).out
+    order = project.start("stop", str(project.track))
+    wait_for(lambda: "is suspended and takes no orders" in order.err(), "word of that")
+    run.send(signal.SIGCONT)
+    assert "recorded: the workers are being stopped." in order.finish().expect(0).out
+    run.finish().expect(130)
+
+
 def test_stop_with_nothing_running_is_no_error(project: Project) -> None:
     project.plan([project.task("a")])
     project.call("stop", str(project.track)).expect(0)

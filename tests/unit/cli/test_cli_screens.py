@@ -554,6 +554,20 @@ def test_watching_ends_when_the_conductor_dies(
     assert "1 running" in capsys.readouterr().out
 
 
+def test_watching_says_when_the_conductor_stands_still_and_when_it_goes_on(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(NODES)
+    asleep = iter([True, True, False])
+    monkeypatch.setattr(watching, "is_suspended", lambda _: next(asleep))
+    steps = iter([lambda: None, lambda: None, lambda: None, story.die])
+    monkeypatch.setattr(watching, "pause", lambda seconds: next(steps)())
+    watch_run(resolve(str(track)), load(open_reader(track / ".message-bus")))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("the conductor is suspended; wake it: `kill -CONT ") == 1
+    assert shown.count("the conductor goes on") == 1
+
+
 def test_watching_needs_a_terminal(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story.start(NODES)
     assert run_command_line(["status", str(track), "--watch"]) == 0
