@@ -13,10 +13,11 @@ from bus.wire import Record, Stamp
 from conductor.core.codec import encode
 from conductor.core.events import Event, Fact, ProgressReceived, ResultReceived, RunStarted
 from conductor.core.instructions import Instruction, Journal, LaunchWorker
-from conductor.core.machine import Machine
 from conductor.core.task import RunOptions
 from conductor.plan import frozen, load
+from conductor.plan.source import fingerprint
 from conductor.runtime.clock import SystemClock
+from conductor.runtime.replay import Replayed
 from conductor.testing.plans import ending
 
 TRUE = shutil.which("true") or "/bin/true"
@@ -47,14 +48,19 @@ class _Worked:
     def __init__(self, host: FileHost, track: Path, progress: int) -> None:
         self._host = host
         self._clock = SystemClock()
-        self._machine = Machine()
+        self._replayed = Replayed()
         self._progress = progress
         self._launched: deque[LaunchWorker] = deque()
         self._records = 0
         body = frozen.dump(plan := load(track))
         host.freeze_plan(body)
         self._first = RunStarted(
-            "0" * 16, hashlib.sha256(body).hexdigest(), str(track.resolve()), RunOptions(durability="process"), plan
+            "0" * 16,
+            hashlib.sha256(body).hexdigest(),
+            str(track.resolve()),
+            RunOptions(durability="process"),
+            plan,
+            fingerprint(track),
         )
 
     def until(self, done: int) -> int:
@@ -77,16 +83,22 @@ class _Worked:
         records: list[Record] = []
         for fact in facts:
             stamp = self._clock.stamp()
+            now = self._replayed.time.at(stamp)
             records.append(self._stage(fact, stamp))
-            for instruction in self._machine.handle(fact, stamp.mono, wall=stamp.wall):
+            for instruction in self._replayed.machine.handle(fact, now, wall=stamp.wall):
                 records += self._follow(instruction, stamp)
         self._host.commit()
         self._host.project(records)
+        for record in records:
+            self._replayed.committed(record)
         self._records += len(records)
+        if self._host.checkpoint_due() and (state := self._replayed.dump()) is not None:
+            self._host.checkpoint(state)
 
     def _stage(self, event: Event, stamp: Stamp) -> Record:
         type, task, attempt, payload = encode(event)
-        return self._host.stage(type, payload, stamp, task=task, attempt=attempt)
+        source = f"worker:{attempt}" if isinstance(event, (ProgressReceived, ResultReceived)) else "conductor"
+        return self._host.stage(type, payload, stamp, source=source, task=task, attempt=attempt)
 
     def _follow(self, instruction: Instruction, stamp: Stamp) -> list[Record]:
         """Return the record of a decision; remember a launch."""
