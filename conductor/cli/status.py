@@ -67,7 +67,7 @@ def _never_run(track: Track, loaded: Loaded | None, *, as_json: bool) -> None:
     head = paint("never run", "bold", colour=colour)
     failure = describe(error) if error else None
     if as_json:
-        print_json(never_run_data(track, view, loaded, failure))
+        print_json({**never_run_data(track, view, loaded, failure), **Notices().as_data()})
         return
     if failure:
         page, then = f"{head}, and its plan cannot be run:\n\n{as_error(failure)}", f"Check it: {track.command('plan')}"

@@ -58,6 +58,7 @@ def _status(track: Track, run: dict[str, Any], view: RunView, loaded: Loaded | N
         "run": run,
         "counts": dict(view.counts),
         "tasks": [task_data(task, loaded.reader if loaded else None) for task in view.tasks],
+        "plan_error": None,
     }
 
 

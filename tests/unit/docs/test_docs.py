@@ -139,11 +139,27 @@ def first_arguments(package: str) -> Iterator[tuple[str, str]]:
 
 def test_types_that_nothing_says_yet_are_reserved() -> None:
     reserved = PROTOCOL_PAGE.split("### Reserved for later versions", 1)[1].split("## Events", 1)[0]
-    written = {*EVENTS, "QUARANTINED"}
+    written = written_types()
     assert set(re.findall(r"\b[A-Z]{2,}(?:_[A-Z]+)*\b", reserved)) == CONDUCTOR_TYPES - written
     own = PROTOCOL_PAGE.split("are refused. USAGE", 1)[1].split("are reserved", 1)[0]
     of_workers = {"USAGE", *re.findall(r"\b[A-Z]{2,}(?:_[A-Z]+)*\b", own)}
     assert of_workers == RESERVED - CONDUCTOR_TYPES - written - {"RESULT"}
+
+
+def written_types() -> set[str]:
+    """Types of records that the conductor writes: what the core knows, and what the runtime names beside it."""
+    named = {
+        node.value
+        for file in (ROOT / "conductor" / "runtime").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return {*EVENTS, *(CONDUCTOR_TYPES & named)}
+
+
+def test_every_type_that_the_conductor_writes_has_a_row() -> None:
+    rows = set(re.findall(r"^\| ([A-Z][A-Z_]+)[^|]* \|", PROTOCOL_PAGE, flags=re.MULTILINE))
+    assert written_types() <= rows
 
 
 def test_the_exit_codes_of_the_verbs_for_workers_are_said() -> None:
