@@ -13,21 +13,35 @@ from collections.abc import Callable, Iterable
 
 from bus.process import HAVE_PROC, ProcessInfo, all_processes, send_signal
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def load_subreaper() -> Callable[[], bool]:
-    """Return a function that makes the calling process a subreaper and tells whether it is one now.
+class Bonds:
+    """How the kernel ties a process to its parent and its children; nothing where the system has no such ties.
 
     The system call is looked up once, in the warm process: ctypes costs milliseconds.
     """
-    try:
-        import ctypes
 
-        prctl = ctypes.CDLL(None, use_errno=False).prctl
-    except (ImportError, OSError, AttributeError):
-        return lambda: False
-    return lambda: prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    def __init__(self) -> None:
+        self._prctl: Callable[..., int] = lambda *_: -1
+        try:
+            import ctypes
+
+            self._prctl = ctypes.CDLL(None, use_errno=False).prctl
+        except (ImportError, OSError, AttributeError):
+            return
+
+    def become_subreaper(self) -> bool:
+        """Adopt whoever loses its parent below us; tell whether that works."""
+        return self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+    def end_with_parent(self) -> bool:
+        """Have the kernel KILL us once the thread that started us has ended; tell whether that works.
+
+        That ends a suspended process as well, which reads no end of file. Children do not inherit it.
+        """
+        return self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) == 0
 
 
 def descendants(root: int, processes: Iterable[ProcessInfo]) -> list[ProcessInfo]:

@@ -4,6 +4,10 @@ It is single-threaded, leads its own session (a Ctrl-C at the terminal does not 
 and holds nothing but its socket. An order is one line, the JSON of a `WorkerSpec`, with the descriptor of the attempt's
 `live` lock attached. The answer is one line too: `{"attempt", "pid", "pidfd": true}` with a pidfd attached, or
 `{"attempt", "error"}`. It ends when its socket is closed; workers live on.
+
+On Linux the kernel also KILLs it with its conductor: one that is suspended then would keep the locks of the orders that
+it has not read, and with them attempts that have no worker. They are free at once so, and the next conductor sees that
+nothing was started.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import os
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from bus.hand import open_hand
 from bus.layout import attempt_dir
@@ -22,7 +26,7 @@ from bus.process import HAVE_PIDFD, realm
 from bus.wire import WorkerSpec, dumps, spec_from_json
 from worker.runner import Origin, run
 from worker.signals import Signals
-from worker.tree import load_subreaper
+from worker.tree import Bonds
 
 WORKER_BROKE = 70
 """Exit code of a worker that met an error of its own; `worker.err` in the attempt's folder says which."""
@@ -37,15 +41,16 @@ def serve(arguments: list[str]) -> int:
     """Run until the socket, whose descriptor is the only argument, is closed at the other side."""
     channel = socket.socket(fileno=int(arguments[0]))
     _detach(channel.fileno())
-    become_subreaper = load_subreaper()
-    become_subreaper()
+    bonds = Bonds()
+    bonds.end_with_parent()
+    bonds.become_subreaper()
     origin = Origin(realm(), dict(os.environ), os.umask(0o077))
     signal.signal(signal.SIGCHLD, _reap)
     gc.collect()
     gc.freeze()
     gc.disable()
     for order, live in _orders(channel):
-        answer, pidfd = fork_worker(order, live, channel, origin, become_subreaper)
+        answer, pidfd = fork_worker(order, live, channel, origin, bonds)
         try:
             socket.send_fds(channel, [dumps(answer).encode() + b"\n"], [pidfd] if pidfd >= 0 else [])
         except OSError:  # the conductor left; the worker lives on
@@ -93,7 +98,7 @@ def _orders(channel: socket.socket) -> Iterator[tuple[bytes, int]]:
 
 
 def fork_worker(
-    order: bytes, live: int, channel: socket.socket, origin: Origin, become_subreaper: Callable[[], bool]
+    order: bytes, live: int, channel: socket.socket, origin: Origin, bonds: Bonds
 ) -> tuple[dict[str, object], int]:
     """Make a worker; return the answer and its pidfd (-1 without). Closes our copy of `live`."""
     spec = spec_from_json(json.loads(order))
@@ -104,7 +109,7 @@ def fork_worker(
         pid = os.fork()
         if pid == 0:
             channel.close()
-            os._exit(_work(spec, origin, become_subreaper))
+            os._exit(_work(spec, origin, bonds))
         pidfd = os.pidfd_open(pid) if HAVE_PIDFD else -1
     except OSError as error:
         return {"attempt": spec.attempt, "error": f"fork: {error.strerror}"}, -1
@@ -114,11 +119,11 @@ def fork_worker(
     return {"attempt": spec.attempt, "pid": pid, "pidfd": pidfd >= 0}, pidfd
 
 
-def _work(spec: WorkerSpec, origin: Origin, become_subreaper: Callable[[], bool]) -> int:
+def _work(spec: WorkerSpec, origin: Origin, bonds: Bonds) -> int:
     """Be the worker of `spec`; holds the lock `live` by having inherited it."""
     try:
         os.setsid()
-        become_subreaper()
+        bonds.become_subreaper()
         signals = Signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return run(spec, open_hand(spec.bus, spec.attempt), origin, signals)

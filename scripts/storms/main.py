@@ -21,7 +21,7 @@ from proof import faults, read, reasons
 from world import ROOT, World
 
 from bus.wire import Record
-from worker.tree import load_subreaper
+from worker.tree import Bonds
 
 BUSY = 1.4
 """Longest work of a task, as a part of what would keep all workers busy for the whole storm."""
@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Storm, prove, report; exit 1 where something does not hold."""
     options = arguments()
-    if not load_subreaper()():
+    if not Bonds().become_subreaper():
         print("error: the storm needs Linux, where it can see every process that was left behind", file=sys.stderr)
         return 2
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed

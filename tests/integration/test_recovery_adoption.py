@@ -69,6 +69,31 @@ def test_requirement_14_a_worker_that_is_suspended_is_adopted_and_not_lost(proje
     assert len(project.recorded("WORKER_DISPATCHED", "a")) == 1
 
 
+def test_requirement_14_an_order_that_a_suspended_warm_process_never_read_is_no_worker(project: Project) -> None:
+    """It would hold the lock of the attempt for ever, and no conductor could tell that from a worker that lives."""
+    project.plan([gated(project, "a"), gated(project, "b"), project.task("c", after=["b"])])
+    run = project.start_run()
+    for task in ("a", "b"):
+        wait_for((project.dir / f"{task}.up").exists, f"the start of {task}")
+    worker = identity(project, "a").worker
+    [warm] = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+    os.kill(warm, signal.SIGSTOP)
+    project.open_gate("b")
+    attempt = project.wait_recorded("WORKER_DISPATCHED", "c")["attempt"]
+    wait_for(lambda: list(project.bus.glob(f"attempts/*/{attempt}/live")), "the order")
+    run.send(signal.SIGKILL)
+    run.finish()
+    wait_for(lambda: not alive(warm), "the end of the warm process", patience=5.0)
+    assert alive(worker)
+    again = project.start_run()
+    project.wait_recorded("ATTEMPT_ADOPTED", "a")
+    project.wait_recorded("TASK_COMPLETE", "c")
+    project.open_gate("a")
+    again.finish().expect(0)
+    assert [record["task"] for record in project.recorded("ATTEMPT_ADOPTED")] == ["a"]
+    assert project.starts() == ["c"]
+
+
 @pytest.mark.parametrize("own_session", [False, True], ids=["in its session", "in its own session"])
 def test_requirement_14_what_a_dead_worker_left_is_ended_before_it_is_lost_and_tried_again(
     project: Project, own_session: bool

@@ -21,6 +21,7 @@ from conductor.runtime.launch.warm import Answer
 from tests.integration.tools import alive, wait_for
 from tests.integration.worker.conftest import Bench
 from worker.runner import Origin
+from worker.tree import Bonds
 from worker.warm import fork_worker
 
 ESCAPEE = str(Path(__file__).parents[1] / "escapee.py")
@@ -194,7 +195,7 @@ def test_a_fork_that_fails_is_an_answer_and_frees_the_lock(bench: Bench, monkeyp
     ours, theirs = socket.socketpair()
     with ours, theirs:
         order = dumps(to_json(spec)).encode()
-        answer, pidfd = fork_worker(order, live, theirs, Origin(Realm("boot", ""), {}), lambda: True)
+        answer, pidfd = fork_worker(order, live, theirs, Origin(Realm("boot", ""), {}), Bonds())
     assert answer == {"attempt": spec.attempt, "error": "fork: Resource temporarily unavailable"}
     assert pidfd == -1
     assert not bench.host.is_live(spec.attempt)
