@@ -217,6 +217,7 @@ class Recovery:
         foreign, missing_names = self._projection.finish()
         if missing_names:
             self._projection.restore(missing_names, self._concerning())
+        self._keeper.seen = True
         if follower is not None and (self._keeper.behind > TAIL or self._rebooted):
             self._checkpoint(follower, self._journal.place)
         return foreign
@@ -232,6 +233,7 @@ class Recovery:
             if follower is None or follower.restore(kept.snapshot, self._load_plan):
                 self._chain = Chain(seq, kept.snapshot.epoch)
                 self._rebooted = kept.boot != self._folders.fs.boot()
+                self._keeper.seen = not self._rebooted
                 self._projection.begin(View(kept.events), look_inside=self._rebooted)
                 self._keeper.begin(kept)
                 return place

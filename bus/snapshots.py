@@ -38,7 +38,7 @@ class Kept:
     events: Mapping[str, str]
     """What `events/` must hold then: `bus.projection.View.dump`."""
     boot: str
-    """The boot in which it was written."""
+    """The boot in which it was written; empty where `events/` had not been looked at in it yet."""
     size: int
     """Bytes of its file."""
 
@@ -50,6 +50,9 @@ class Keeper:
         self._folders = folders
         self.behind = 0
         """Bytes of journal behind the newest snapshot."""
+        self.seen = False
+        """Whether `events/` was compared with the journal in this boot: until then a snapshot names no boot, and the
+        next start looks into the files again."""
         self._size = 0
 
     def begin(self, kept: Kept | None) -> None:
@@ -64,7 +67,8 @@ class Keeper:
         """Write a snapshot; where that is impossible now, nothing happens until the next one is due."""
         self.behind = 0
         try:
-            self._size = write(self._folders, scratch, snapshot, place, events)
+            boot = self._folders.fs.boot() if self.seen else ""
+            self._size = write(self._folders, scratch, snapshot, place, events, boot)
         except FileNotFoundError:  # our scratch, swept by whoever took the track over
             return
         except OSError as error:
@@ -72,7 +76,9 @@ class Keeper:
                 raise
 
 
-def write(folders: Folders, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str]) -> int:
+def write(
+    folders: Folders, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str], boot: str
+) -> int:
     """Keep a snapshot, then remove all but the last KEPT; return its size. Raises OSError."""
     head = {
         "format": FORMAT,
@@ -80,7 +86,7 @@ def write(folders: Folders, scratch: str, snapshot: Snapshot, place: Place, even
         "epoch": snapshot.epoch,
         "place": {"file": place.file, "end": place.end, "crc": place.crc},
         "events": events,
-        "boot": folders.fs.boot(),
+        "boot": boot,
     }
     body = f"{dumps(head)}\n{dumps(snapshot.state)}\n".encode()
     whole = b"%ssha256:%s\n" % (body, hashlib.sha256(body).hexdigest().encode())
