@@ -23,6 +23,7 @@ from bus.wire import (
     ProcRecord,
     Record,
     WireError,
+    dumps,
     exit_from_json,
     loads_strict,
     proc_from_json,
@@ -220,7 +221,8 @@ def check_format(folders: Folders) -> JsonObject | None:
     except FileNotFoundError:
         return None
     except (Refused, ValueError, KeyError, TypeError) as error:
-        raise BusFormat(f"FORMAT cannot be read: {error}", path=folders.path) from error
+        hint = f"while nothing runs, put it back from a copy, or write it anew: {dumps({'major': MAJOR, 'minor': 0})}"
+        raise BusFormat(f"FORMAT cannot be read: {error}", path=folders.path, hint=hint) from error
     if major > MAJOR:
         raise BusFormat(f"the bus has format {major}, this program reads {MAJOR}", path=folders.path, hint="update it")
     return found  # type: ignore[no-any-return]

@@ -75,7 +75,8 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, *, colour: bool) -> st
     parts += [f"  {one_line(line)}" for line in reasons(loaded, task)]
     tail = tail_of(loaded.reader, task)
     if task.status != "done" and tail.strip():
-        parts += ["", f"The end of its {stream_of(loaded.reader, task)}:"]
+        whole = f"all it printed: `{track.command('logs', task.id)}`"
+        parts += ["", f"The end of its {stream_of(loaded.reader, task)} ({whole}):"]
         parts += [f"  {line}" for line in lines(tail).rstrip().splitlines()[-TAIL_LINES:]]
     if loaded.records:
         parts += ["", "What happened:"]

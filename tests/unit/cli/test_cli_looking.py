@@ -128,7 +128,8 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
             "1",
             [
                 '✗ failed  1 First\n  Attempt 2 failed: exit 3: "boom".\n',
-                "The end of its stderr:\n  trace\n  boom\n",
+                "The end of its stderr (all it printed: `conductor logs ",
+                " 1`):\n  trace\n  boom\n",
                 "RETRY_SCHEDULED    1         attempt 2 in ",
                 "Output:   conductor logs ",
                 "Go on:    conductor run ",
