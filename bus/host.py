@@ -6,10 +6,10 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bus import blobs, layout, setup
 from bus._fs import FileSystem, passes, why
@@ -22,8 +22,9 @@ from bus.projection import Projection
 from bus.quarantine import Quarantine
 from bus.reader import FileReader
 from bus.recovery import Recovery, open_journal
-from bus.reserve import Reserve
+from bus.reserve import BEFORE_TIME, Reserve
 from bus.results import is_plain_result
+from bus.room import remedy
 from bus.segments import Files
 from bus.snapshots import Keeper
 from bus.times import utc
@@ -35,6 +36,8 @@ _SWEEP_EVERY = 64
 
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 """Errors of a rename onto a folder that holds something."""
+
+T = TypeVar("T")
 
 _RECOVERY = layout.epoch_name(0)
 """Owner of scratch files before the new epoch is known."""
@@ -48,30 +51,33 @@ class FileHost(FileReader):
     ) -> None:
         super().__init__(folders)
         self._ours = Ours(folders, lock)
+        self._reserve = Reserve(folders)
         self._quarantine = Quarantine(folders, self._ours.check)
         self._inbox = Inbox(folders, self._quarantine, _check_content)
         self._upkeep = Upkeep(folders, self._quarantine)
         folders.evict = self._upkeep.evict
         self._lock = lock
-        self.notes: list[str] = setup.furnish(folders, self._ours.check_lock, sync=sync)
+        self.notes: list[str] = []
         """What was repaired or moved at the start, for people."""
+        self._now = BEFORE_TIME
+        """The conductor's clock at the last record that was staged."""
+        self.notes += self._in_room(lambda: setup.furnish(folders, self._ours.check_lock, sync=sync))
         self._sync = sync
         self._seq = 0
         self._batch: list[tuple[bytes, tuple[str, bytes] | None]] = []
-        self._now = 0.0
-        """The conductor's clock at the last record that was staged."""
         self._ids = _random_ids()
         self._ended: set[str] = set()
         self._recorded_epoch = 0
         """Highest epoch of a committed record."""
         self._keeper = Keeper(folders)
-        self._reserve = Reserve(folders)
         self._projection = Projection(folders, "operator.event", self._ours.check)
         self._owner = self._upkeep.owner = _RECOVERY
         self._about = {**info, "pid": os.getpid(), "host": socket.gethostname(), "started_at": utc()}
         with contextlib.suppress(OSError):  # only for who starts or looks while we recover
             self._upkeep.write_holder({**self._about, "epoch": 0})
-        self._journal, files = open_journal(folders, _RECOVERY, self._keep, self._ours.check_lock, sync=sync)
+        self._journal, files = self._in_room(
+            lambda: open_journal(folders, _RECOVERY, self._keep, self._ours.check_lock, sync=sync)
+        )
         self._ours.journal = lambda: self._journal.identity
         self._journal.check = self._ours.check
         try:
@@ -88,13 +94,25 @@ class FileHost(FileReader):
         for name in past.run(follower):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
         self._seq, self._recorded_epoch = past.seq, past.epoch
-        self.epoch = setup.take_epoch(self.folders, past.epoch, self._ours.check, sync=self._sync)
+        self._in_room(lambda: setup.write_wrapper(self.folders, self._quarantine, _RECOVERY))
+        at_least, check = past.epoch, self._ours.check
+        self.epoch = self._in_room(lambda: setup.take_epoch(self.folders, at_least, check, sync=self._sync))
         self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
         self._projection.scratch = f"{self._owner}.event"
         self._upkeep.write_holder({**self._about, "epoch": self.epoch})
-        setup.write_wrapper(self.folders, self._quarantine, self._owner)
         self._clear_up()
-        self._reserve.make(self._owner)
+        self._reserve.begin(self._owner)
+
+    def _in_room(self, action: Callable[[], T]) -> T:
+        """Write what nothing goes on without; where the disk is full, in the room of the reserve."""
+        try:
+            return action()
+        except OSError as error:
+            self._upkeep.room.lost(error)
+            if not self._reserve.release(error, self._now):
+                raise
+            self.notes.append(f"{why(error)}: the reserve of the bus was given up")
+            return action()
 
     def _clear_up(self) -> None:
         """Remove what attempts and epochs have left that are over, whenever they ended: whose lock is free, of that
@@ -149,16 +167,9 @@ class FileHost(FileReader):
             return
         self._ours.check()
         try:
-            self._write_batch()
+            self._in_room(self._write_batch)
         except OSError as error:
-            self._upkeep.room.lost(error)
-            if not self._reserve.release(error, self._now):
-                raise self._unwritten(error) from error
-            self.notes.append(f"{why(error)}: the reserve of the bus was given up")
-            try:
-                self._write_batch()
-            except OSError as again:
-                raise self._unwritten(again, ", and its reserve is used up") from again
+            raise self._unwritten(error) from error
         self._recorded_epoch = self.epoch
         self._batch.clear()
         self._rotate()
@@ -172,9 +183,9 @@ class FileHost(FileReader):
         self._journal.append(data, self._keep)
         self._keeper.behind += len(data)
 
-    def _unwritten(self, error: OSError, more: str = "") -> BusError:
+    def _unwritten(self, error: OSError) -> BusError:
         if passes(error):
-            return JournalBlocked(f"the bus cannot be written: {why(error)}{more}", path=self.folders.path)
+            return JournalBlocked(f"the bus cannot be written: {why(error)}", path=self.folders.path)
         self._ours.check()  # whoever took the track over may have swept our scratch file
         return BusError(f"the bus cannot be written: {why(error)}", path=self.folders.path)
 
@@ -216,7 +227,8 @@ class FileHost(FileReader):
         self._upkeep.again()
         found = self._inbox.scan()
         self._upkeep.look_for_claims(running or {}, self._projection.expects)
-        blocked = self._upkeep.look_at_disk()
+        if blocked := self._upkeep.look_at_disk():
+            self._reserve.lend(map(self.read_proc, (running or {}).values()), self._now)
         return replace(found, quarantined=self._quarantine.take_found(), blocked=blocked)
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
@@ -246,11 +258,12 @@ class FileHost(FileReader):
                     self._quarantine.take(name, at, error.message)
                 else:
                     return sha
-            self.fs.publish(f"{self._owner}.plan", self._tmp, name, at, body, sync=self._sync)
+            scratch = f"{self._owner}.plan"
+            self._in_room(lambda: self.fs.publish(scratch, self._tmp, name, at, body, sync=self._sync))
         except OSError as error:
             self._ours.check()
             kind = NoSpace if passes(error) else BusError
-            raise kind(f"the plan cannot be kept: {why(error)}", path=self.folders.path) from error
+            raise kind(f"the plan cannot be kept: {why(error)}", path=self.folders.path, hint=remedy(error)) from error
         return sha
 
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
@@ -314,6 +327,8 @@ class FileHost(FileReader):
     def close(self) -> None:
         """Give up the track. The lock file stays."""
         self._sweep()
+        if self._upkeep.room.failed and self._recorded_epoch < self.epoch:
+            setup.drop_epoch(self.folders, self.epoch, self._ours.check)
         self._journal.close()
         self.fs.close(self._lock)
         super().close()
@@ -351,7 +366,7 @@ def open_host(
         return FileHost(folders, lock, follower, sync=is_power(durability), info=info or {})
     except OSError as error:
         _let_go(folders, lock)
-        raise BusError(f"the bus cannot be used: {why(error)}", path=folders.path) from error
+        raise BusError(f"the bus cannot be used: {why(error)}", path=folders.path, hint=remedy(error)) from error
     except BaseException:
         _let_go(folders, lock)
         raise

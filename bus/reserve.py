@@ -5,15 +5,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
+from collections.abc import Iterable
 
 from bus import layout
 from bus._fs import passes
 from bus.folders import Folders
+from bus.process import waits_for_disk
+from bus.room import NAMES
+from bus.wire import ProcRecord
 
 SIZE = 1 << 20
 
 AGAIN_AFTER = 60.0
 """Seconds after which the file is made again, where the disk has room: trying fills it up for a moment."""
+
+BEFORE_TIME = math.inf
+"""What the clock says before there is one: at a start."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -27,7 +35,12 @@ class Reserve:
         self._again_at: float | None = None
         """When to try to make it, in seconds of the conductor's clock; None while it is there."""
 
-    def make(self, owner: str, now: float = 0.0) -> None:
+    def begin(self, owner: str) -> None:
+        """Make it at a start, unless it was just given up."""
+        if self._again_at is None:
+            self.make(owner, BEFORE_TIME)
+
+    def make(self, owner: str, now: float) -> None:
         """Make the file unless it is there or the disk has no room for it."""
         at = self._folders.root
         self._again_at = None
@@ -48,8 +61,23 @@ class Reserve:
 
     def release(self, error: OSError, now: float) -> bool:
         """Give the room up, if the disk is full; tell whether there was any."""
-        if error.errno not in _FULL:
-            return False
+        return error.errno in _FULL and self._give_up(now)
+
+    def lend(self, workers: Iterable[ProcRecord | None], now: float) -> None:
+        """Give the room up on a full disk if one of these workers waits for it: its result must not wait for people.
+
+        Where files cannot be made, although there are bytes, the reserve is no help.
+        """
+        if self._again_at is not None:
+            return
+        with contextlib.suppress(OSError):
+            found = self._fs.space(self._folders.root)
+            if found.f_files and found.f_favail < NAMES:
+                return
+            if any(one is not None and waits_for_disk(one.pid, one.start_ticks) for one in workers):
+                self._give_up(now)
+
+    def _give_up(self, now: float) -> bool:
         self._again_at = now + AGAIN_AFTER
         try:
             return self._fs.discard(layout.RESERVE, self._folders.root)
@@ -58,5 +86,7 @@ class Reserve:
 
     def look(self, owner: str, now: float) -> None:
         """Make it again where it was given up some time ago."""
+        if self._again_at == BEFORE_TIME:
+            self._again_at = now + AGAIN_AFTER
         if self._again_at is not None and now >= self._again_at:
             self.make(owner, now)

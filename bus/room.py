@@ -21,17 +21,30 @@ NAMES = 16
 _PROBE = bytes(4096)
 
 
+_REMEDIES = {
+    errno.ENOSPC: "free some space on that disk, then try again; nothing that was recorded is lost",
+    errno.EDQUOT: "delete something or have the quota raised, then try again; nothing that was recorded is lost",
+    errno.EROFS: "mount it for writing, then try again; `status`, `events`, `logs` and `why` work meanwhile",
+}
+
+
+def remedy(error: OSError) -> str | None:
+    """Say what to do about a disk that cannot be written; None for any other error."""
+    return _REMEDIES.get(error.errno or 0)
+
+
 class Room:
     """Looks once a pass, before anything is started."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        self._failed = False
+        self.failed = False
+        """Whether something could not be written, and nothing says yet that it can be again."""
 
     def lost(self, error: OSError) -> None:
         """Something could not be written. Only what a disk refuses counts, not a lack of descriptors."""
         if error.errno in NO_SPACE:
-            self._failed = True
+            self.failed = True
 
     def look(self, owner: str) -> str | None:
         """Return why nothing can be written now. `owner` is whose scratch files a probe is among.
@@ -40,9 +53,9 @@ class Room:
         something is written until that succeeds.
         """
         lacking = self.said_by_disk()
-        if lacking is None and self._failed:
+        if lacking is None and self.failed:
             lacking = self._said_by_probe(owner)
-        self._failed = lacking is not None
+        self.failed = lacking is not None
         return lacking
 
     def said_by_disk(self) -> str | None:
@@ -56,7 +69,7 @@ class Room:
         blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
         inodes = found.f_ffree if os.geteuid() == 0 else found.f_favail
         # A file system that counts neither says zero of zero.
-        needed = NEEDED_AGAIN if self._failed else NEEDED
+        needed = NEEDED_AGAIN if self.failed else NEEDED
         full = found.f_blocks > 0 and blocks * found.f_frsize < needed
         return why(OSError(errno.ENOSPC, "")) if full or (found.f_files > 0 and inodes < NAMES) else None
 

@@ -16,6 +16,7 @@ from bus.folders import Folders, check_parents, check_root
 from bus.hand import epochs_in
 from bus.quarantine import Quarantine
 from bus.reader import MAJOR, check_format
+from bus.room import remedy
 from bus.wire import dumps
 
 _MINOR = 0
@@ -39,7 +40,7 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
     try:
         _make(fs, path, sync=sync)
     except OSError as error:
-        raise BusError(f"the bus cannot be made: {why(error)}", path=path) from error
+        raise BusError(f"the bus cannot be made: {why(error)}", path=path, hint=remedy(error)) from error
     if not unsafe:
         check_parents(fs, path)
     try:
@@ -60,7 +61,7 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
             check_root(found, path)
     except OSError as error:
         fs.close(root)
-        raise BusError(f"the bus cannot be used: {why(error)}", path=path) from error
+        raise BusError(f"the bus cannot be used: {why(error)}", path=path, hint=remedy(error)) from error
     except BaseException:
         fs.close(root)
         raise
@@ -170,6 +171,15 @@ def take_epoch(folders: Folders, at_least: int, check_ours: Callable[[], None], 
     if sync:
         folders.fs.sync(epochs)
     return epoch
+
+
+def drop_epoch(folders: Folders, epoch: int, check_ours: Callable[[], None]) -> None:
+    """Take back an epoch in which nothing could be recorded, and so nothing was started: starts that fail, again and
+    again perhaps, leave nothing on a full disk. The next one has its number. Done only where the track is still ours.
+    """
+    with contextlib.suppress(OSError, BusError):
+        check_ours()
+        folders.fs.discard(layout.epoch_name(epoch), folders.fd(layout.EPOCHS))
 
 
 def write_wrapper(folders: Folders, quarantine: Quarantine, owner: str) -> None:

@@ -57,9 +57,9 @@ class Upkeep:
         return lacking
 
     def write_holder(self, about: JsonObject) -> None:
-        """Say who holds the track, in `conductor.json`."""
+        """Say who holds the track, in `conductor.json`, now or as soon as the disk has room."""
         self._holder = about
-        self._write_holder()
+        self._chores.do(layout.HOLDER, self._write_holder)
 
     def _write_holder(self) -> None:
         about = self._holder if self._paused is None else {**self._holder, "paused": self._paused}
