@@ -23,6 +23,9 @@ from bus.wire import Record, WireError, decode_sound, is_line
 TAIL = 256 << 10
 """Bytes of journal behind the snapshot from which the end of a recovery is worth another one."""
 
+ON_THE_WAY = 3
+"""Sizes of a snapshot that are read between two of them: a replay takes less time for a record than a run does."""
+
 _SUPERSEDED = "a conductor that had been replaced wrote this in the moment in which its successor began"
 
 
@@ -211,7 +214,7 @@ class Recovery:
                 self._projection.replay(record)
             if follower is not None:
                 follower.take(record, self._load_plan)
-                if self._keeper.is_due():
+                if self._keeper.is_due(times=ON_THE_WAY):
                     self._checkpoint(follower, Place(file, end, crc_of(line)))
         self._projection.settle()
         foreign, missing_names = self._projection.finish()

@@ -24,7 +24,7 @@ KEPT = 2
 """Snapshots that are kept: the newest, and the one before it for when the newest cannot be used."""
 
 EVERY = 4 << 20
-"""Bytes of journal after which a snapshot pays, unless it is itself more than half as large as they are."""
+"""Bytes of journal after which a snapshot pays, unless it is itself larger than they are."""
 
 MAX_SNAPSHOT = 1 << 30
 
@@ -59,9 +59,9 @@ class Keeper:
         """Count from this snapshot on."""
         self.behind, self._size = 0, kept.size if kept else 0
 
-    def is_due(self) -> bool:
-        """Tell whether so much was journaled since that another one pays."""
-        return self.behind >= max(EVERY, 2 * self._size)
+    def is_due(self, *, times: int = 1) -> bool:
+        """Tell whether so much was journaled since that another one pays: `times` the size of the last one."""
+        return self.behind >= max(EVERY, times * self._size)
 
     def keep(self, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str]) -> None:
         """Write a snapshot; where that is impossible now, nothing happens until the next one is due."""

@@ -124,5 +124,6 @@ def replay(reader: Reader, *, whole: bool = False) -> Replayed:
     Raises BusError where the journal, or a plan of it, is damaged.
     """
     result = Replayed()
-    reader.follow(result, whole=whole)
+    with without_collector():
+        reader.follow(result, whole=whole)
     return result

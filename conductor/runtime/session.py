@@ -13,6 +13,7 @@ from conductor.core.instructions import LaunchWorker
 from conductor.core.machine import Machine
 from conductor.core.task import TaskSpec
 from conductor.plan import frozen
+from conductor.plan.collector import without_collector
 from conductor.plan.warnings import brief
 from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
@@ -45,7 +46,8 @@ class Session:
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
             self._replayed = Replayed()
-            host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)
+            with without_collector():
+                host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)
             self.host: FileHost = stack.enter_context(closing(host))
             track.take()
             if first is None or self._replayed.run is not None:
