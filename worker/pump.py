@@ -34,7 +34,8 @@ class Log:
         self._segment = -1
 
     def add(self, data: bytes) -> None:
-        """Keep `data`. A disk that is full loses bytes, never the command: they are counted in `lost`."""
+        """Keep `data`. A disk that is full, or a foreign thing in the place of the file, loses bytes, never the command:
+        they are counted in `lost`."""
         self.tail = (self.tail + data)[-TAIL:]
         view = memoryview(data)
         while view:
@@ -63,7 +64,8 @@ class Log:
     def _open(self, segment: int) -> None:
         self.close()
         self._segment = -1
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        # The command can put anything in this place; a FIFO must not stop the worker, here or at a write.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._fd = os.open(self._path(segment), flags, 0o600)
         self._segment = segment
         if segment > 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,26 @@ def test_a_log_that_cannot_be_written_counts_what_it_lost(tmp_path: Path) -> Non
     log.close()
     log.close()
     assert (tmp_path / "gone" / "log").read_bytes() == b" again"
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["nobody reads it", "somebody holds it open"])
+def test_requirement_27_a_fifo_in_the_place_of_a_log_stops_no_worker(tmp_path: Path, read: bool) -> None:
+    os.mkfifo(tmp_path / "log")
+    reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK) if read else -1
+    log = Log(str(tmp_path), "log", 1 << 20)
+    previous = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the worker waits for a foreign hand"))
+    signal.alarm(10)
+    try:
+        for _ in range(8):
+            log.add(b"x" * 65536)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+        log.close()
+        if read:
+            os.close(reader)
+    assert log.total == 8 * 65536
+    assert log.lost > 0
 
 
 def test_a_pump_takes_what_is_there_and_notices_the_end(tmp_path: Path) -> None:
