@@ -298,7 +298,7 @@ class CoreSimulation:
     def _reconciled(self, task: TaskId, attempt: AttemptId) -> Fact:
         worker = self._workers.get(attempt)
         if worker is None:
-            return LaunchFailed(task, attempt, "the conductor died before it was launched")
+            return LaunchFailed(task, attempt, "the conductor died before it was launched", conductor_died=True)
         if worker.exit is not None:
             return ResultReceived(task, attempt, worker.exit)
         if worker.alive:

@@ -32,6 +32,15 @@ MAX_DEPTH = 4
 """Actors that may stand still in the middle of a call, one below the other."""
 
 
+class Escaped(BaseException):
+    """An error that somebody let out. No error itself: whoever stands still below, in a call, must not take it for the
+    failure of that call."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Simulation:
     """One seed. Keeps `conductor.testing.simulated.world.World`."""
 
@@ -89,10 +98,13 @@ class Simulation:
     def run(self) -> Simulation:
         """Play it to its end. Raises LedgerBroken, InvariantBroken, or whatever else the program let out."""
         with chance.all_from(self.random, lambda: self.clock.wall), chance.small_limits(self.random):
-            for _ in range(MAX_TURNS):
-                if not self.turn():
-                    self._finish()
-                    return self
+            try:
+                for _ in range(MAX_TURNS):
+                    if not self.turn():
+                        self._finish()
+                        return self
+            except Escaped as escaped:
+                raise escaped.error from escaped.error.__cause__
         raise LedgerBroken("the run does not come to an end")
 
     # --- who goes on ------------------------------------------------------------------------------------------------
@@ -139,6 +151,8 @@ class Simulation:
             actor.step()
         except Killed:
             self.say(actor, "is dead")
+        except Exception as error:
+            raise Escaped(error) from error
         finally:
             self._stack.pop()
         if self.conductor is not None and not self.conductor.alive:

@@ -140,7 +140,8 @@ class Strikes:
             case Trouble.FULL_DISK | Trouble.READ_ONLY | Trouble.FAILED_SYNC:
                 return self._well_at is None  # a disk that fails and is full at once keeps no word of it
             case Trouble.REPEAT:
-                return bool(self._copies) and isinstance(self._disk.find(f"{BUS}/{layout.INBOX}"), Folder)
+                inbox = self._disk.find(f"{BUS}/{layout.INBOX}")
+                return self.disk_is_well and bool(self._copies) and isinstance(inbox, Folder)
             case _:
                 return True
 
