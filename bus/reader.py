@@ -10,7 +10,7 @@ from pathlib import Path
 from bus import layout, presence, snapshots
 from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Holder, Snapshot
-from bus.errors import BusCorrupt, BusError, BusFormat
+from bus.errors import BusCorrupt, BusError, BusFormat, BusUnsafe
 from bus.folders import Folders, open_folders
 from bus.results import is_result
 from bus.segments import unreachable
@@ -192,11 +192,14 @@ class Pieces:
         return self._fs.names(self._at)
 
     def read(self, name: str, offset: int) -> Iterator[bytes]:
-        """Yield what a file holds from `offset` on; nothing where it is missing. Raises Refused where it is no file."""
+        """Yield what a file holds from `offset` on; nothing where it is missing. BusUnsafe where it is no file."""
         try:
             fd, _ = self._fs.open_regular(name, at=self._at)
         except FileNotFoundError:
             return
+        except Refused as error:
+            hint = "the command of this attempt can write here; whatever it put there is not its output"
+            raise BusUnsafe(f"the output cannot be read: {error}", path=name, hint=hint) from error
         try:
             yield from self._fs.read_chunks(fd, offset)
         finally:

@@ -34,8 +34,8 @@ class Log:
         self._segment = -1
 
     def add(self, data: bytes) -> None:
-        """Keep `data`. A disk that is full, or a foreign thing in the place of the file, loses bytes, never the command:
-        they are counted in `lost`."""
+        """Keep `data`. A full disk, or something foreign in the place of the file, loses bytes, never the command: they
+        are counted in `lost`."""
         self.tail = (self.tail + data)[-TAIL:]
         view = memoryview(data)
         while view:

@@ -138,7 +138,8 @@ def _say_broken(spec: WorkerSpec) -> None:
 
     path = os.path.join(spec.bus, attempt_dir(spec.attempt), "worker.err")
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
         with os.fdopen(fd, "w") as file:
             traceback.print_exc(file=file)
     except OSError:

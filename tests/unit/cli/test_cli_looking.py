@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -319,6 +321,22 @@ def test_logs_json(story: Story, track: Path, capsys: pytest.CaptureFixture[str]
     data = json.loads(call(capsys, "logs", str(track), "1", "--json"))
     assert data["stdout"] == {"head": "line 1\n", "tail": "", "not_kept": 0}
     assert data["attempt"].startswith("1~2-")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/etc/passwd")])
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_requirement_27_a_log_that_is_no_file_is_refused_in_plain_words(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], make: Callable[[Path], object], flags: list[str]
+) -> None:
+    worked_off(story)
+    attempt = story.attempt("5")
+    log = track / ".message-bus" / "attempts" / attempt[-8] / attempt / "log"
+    log.unlink(missing_ok=True)
+    make(log)
+    assert run_command_line(["logs", str(track), "5", *flags]) == 5
+    out, err = capsys.readouterr()
+    assert "the output cannot be read: " in out + err
+    assert "root:" not in out
 
 
 def test_logs_that_are_not_kept_are_no_error(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
