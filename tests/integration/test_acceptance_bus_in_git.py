@@ -125,7 +125,10 @@ def test_the_bus_of_an_older_program_is_kept_and_not_trusted(project: Project) -
     found = project.call("doctor", str(project.track)).expect(0)
     assert "bus_older" in found.out
     project.bus.chmod(0o700)
-    assert project.call("status", str(project.track), "--json").expect(5).error["hint"] == f"start `conductor run {project.track}`"
+    assert (
+        project.call("status", str(project.track), "--json").expect(5).error["hint"]
+        == f"start `conductor run {project.track}`"
+    )
     run = project.run().expect(0)
     assert "the bus of an older program was moved to legacy-1/ and is not read" in run.out
     assert project.starts() == ["a"]
