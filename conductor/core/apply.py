@@ -33,6 +33,7 @@ from conductor.core.events import (
     WorkerDispatched,
     WorkerGone,
 )
+from conductor.core.policy import FREE, REBOOT
 from conductor.core.rounds import (
     FAIL_FAST,
     control,
@@ -62,9 +63,6 @@ from conductor.core.transitions import ATTEMPT_STOPPED, DEPENDENCIES_DONE, IGNOR
 
 RETRY_KEY = "retry:"
 """Timers of this prefix end the back-off of the task named behind it."""
-
-STOPPED = "stopped"
-"""Class of an attempt that was ended because the run was; it costs the task nothing."""
 
 
 def apply(state: State, event: Event, moment: Moment) -> None:
@@ -112,7 +110,7 @@ def _gone(state: State, event: WorkerGone, moment: Moment) -> None:
 
 
 def _not_launched(state: State, event: LaunchFailed, moment: Moment) -> None:
-    _exited(state, event, NotLaunched(event.error), moment)
+    _exited(state, event, NotLaunched(event.error, event.conductor_died), moment)
 
 
 def _exited(state: State, event: ResultReceived | WorkerGone | LaunchFailed, outcome: Outcome, moment: Moment) -> None:
@@ -134,27 +132,27 @@ def _stop_decided(state: State, event: StopDecided, moment: Moment) -> None:
 
 
 def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
-    stopped = event.error_class == STOPPED
-    task = _decided(state, ATTEMPT_STOPPED if stopped else event.TYPE, event.task, event.attempt)
+    free = event.error_class in FREE
+    task = _decided(state, ATTEMPT_STOPPED if free else event.TYPE, event.task, event.attempt)
     task.last, task.ended_at = event, moment.wall
     task.started += event.started
     if event.error_class is None:
         run_of(state).restarts.clear()
-    elif not stopped:
+    elif not free:
         if event.counted:
             task.used += 1
         else:
             kind = event.error_class if event.started else "never_started"
             task.uncounted = {**task.uncounted, kind: task.uncounted.get(kind, 0) + 1}
     ended = Ended(event.attempt, event.number, event.error_class, event.message, event.counted)
-    set_status(state, task, Ready() if stopped else ended, moment)
+    set_status(state, task, Ready() if free else ended, moment)
     tell(task, event.TYPE, f"~{task.number}", event.error_class or "success")
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
     run = run_of(state)
-    if run.options.restart_intensity is not None:
+    if run.options.restart_intensity is not None and event.error_class != REBOOT:
         run.restarts.append(moment.now)
     run.gave_up = run.gave_up or too_many_restarts(run, moment)
     set_status(state, task, Backoff(event.delay, moment.now), moment)

@@ -10,7 +10,6 @@ from bus.layout import attempt_id
 from bus.wire import ExitRecord
 from conductor.core import policy
 from conductor.core.agenda import Agenda
-from conductor.core.apply import STOPPED
 from conductor.core.events import (
     AttemptEnded,
     Decision,
@@ -23,6 +22,7 @@ from conductor.core.events import (
     TaskSkipped,
     WorkerDispatched,
 )
+from conductor.core.policy import STOPPED
 from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.state import Run, State, Task
 from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Pending, Ready, Skipped

@@ -98,6 +98,8 @@ class LaunchFailed:
     task: TaskId
     attempt: AttemptId
     error: str
+    conductor_died: bool = False
+    """Whether the conductor died between the record and the launch: the attempt was never tried, and costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,18 @@ UNCOUNTED_CEILING = 5
 MAX_MESSAGE = 300
 """Longest error message in characters."""
 
+STOPPED = "stopped"
+"""Class of an attempt that was ended because the run was."""
+
+CONDUCTOR_DIED = "conductor_died"
+"""Class of an attempt that was recorded and never launched, because the conductor died in between."""
+
+REBOOT = "reboot"
+"""Class of an attempt that the machine's restart ended."""
+
+FREE = frozenset({STOPPED, CONDUCTOR_DIED})
+"""Classes that cost a task nothing at all: it goes back, as if the attempt had not been made."""
+
 SHORTAGES = (
     "EAGAIN",
     "ENOMEM",
@@ -54,11 +66,13 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
     to stop, so that finished work counts; only the reasons in `_OVERRIDING` win over it.
     """
     match outcome:
+        case NotLaunched(error, conductor_died=True):
+            verdict = Verdict(CONDUCTOR_DIED, _text("never started", error), started=False, counted=False)
         case NotLaunched(error):
             verdict = Verdict("spawn", _text("could not be launched", error), started=False, counted=False)
         case Vanished(reboot=True):
             text = _text("the machine was restarted meanwhile", outcome.detail)
-            verdict = Verdict("reboot", text, outcome.started, counted=False)
+            verdict = Verdict(REBOOT, text, outcome.started, counted=False)
         case Vanished():
             started = outcome.started
             text = _text("lost" if started else "never started", outcome.detail)
@@ -73,12 +87,12 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
             verdict = _judge_exit(outcome, fail_on_leftovers)
     if stopping is None or (_ended_by_itself(outcome) and stopping not in _OVERRIDING):
         return verdict
-    text = _text("stopped", "" if stopping == "stopped" else stopping)
+    text = _text("stopped", "" if stopping == STOPPED else stopping)
     return Verdict(stopping, text, verdict.started, counted=stopping not in UNCOUNTED)
 
 
 UNCOUNTED = frozenset(
-    {"stopped", "cancelled", "reboot", "deadlock_victim", "stale_token"}
+    {STOPPED, CONDUCTOR_DIED, "cancelled", REBOOT, "deadlock_victim", "stale_token"}
     | {"rate_limit", "quota", "auth", "billing", "overloaded"}
 )
 """Classes that are not the task's own fault."""

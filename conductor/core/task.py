@@ -179,6 +179,8 @@ class NotLaunched:
     """The launcher could not make a worker."""
 
     error: str
+    conductor_died: bool = False
+    """Whether the conductor died before it launched anything."""
 
 
 Outcome = ExitRecord | Vanished | NotLaunched

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bus.wire import TaskId
+from conductor.core.policy import CONDUCTOR_DIED, STOPPED
 from conductor.core.rounds import FAIL_FAST, RESTART_INTENSITY
 from conductor.core.task import RunOptions
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
@@ -191,8 +192,10 @@ def _attempt_before(task: TaskView) -> list[str]:
     if task.status in ("done", "failed") or task.last_error is None:
         return []
     which = "The attempt before" if task.status == "running" else f"Attempt {task.number}"
-    if task.last_error.error_class == "stopped":
+    if task.last_error.error_class == STOPPED:
         return [f"{which} was stopped; that uses up no retry."]
+    if task.last_error.error_class == CONDUCTOR_DIED:
+        return [f"{which} was {task.last_error.message}; that uses up no retry."]
     left = {0: "no retry", 1: "1 retry"}.get(task.retries_left, f"{task.retries_left} retries")
     return [f"{which} failed: {error_text(task.last_error)}; {left} left."]
 

@@ -150,7 +150,8 @@ class Attempts:
         if not forced and not self._was_gone(attempt):
             return None
         if not self._prove_empty(attempt, stopped=one.force_at is not None):
-            if one.force_at is not None and self._is_due(one.force_at + UNKILLABLE_AFTER):
+            began = one.claim_by if one.force_at is None else one.force_at
+            if began is not None and self._is_due(began + UNKILLABLE_AFTER):
                 self._explain(one, "what is left of it cannot be ended from here; it keeps its slot until it is gone")
             return None
         return self._lost(attempt, one, proc) if self._was_gone(attempt) else None
@@ -168,7 +169,8 @@ class Attempts:
         if proc is not None or self._may_have_run(attempt, one):
             return WorkerGone(one.task, attempt, True, detail, reboot=elsewhere is not None)
         if one.inherited:
-            return LaunchFailed(one.task, attempt, "the conductor died before the worker was started")
+            why = "the conductor died before the worker was started"
+            return LaunchFailed(one.task, attempt, why, conductor_died=True)
         return WorkerGone(one.task, attempt, False, detail)
 
     def _may_have_run(self, attempt: AttemptId, one: _Open) -> bool:

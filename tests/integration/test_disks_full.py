@@ -174,6 +174,42 @@ def test_requirement_32_a_full_disk_pauses_the_run(project: Project) -> None:
         check_ledger(project, bus)
 
 
+def test_requirement_32_a_worker_that_waits_for_a_full_disk_gets_the_reserve(project: Project) -> None:
+    two(project)
+    with small_disk(project, "size=8m") as place:
+        project.bus = place / "bus"
+        running = project.start_run("--bus-dir", str(project.bus))
+        project.wait_started("1")
+        with (place / "filler").open("wb", buffering=0) as filler:
+            fill(filler.fileno())
+            project.open_gate("1")
+            project.wait_recorded("RESULT", "1")
+            assert not (project.bus / "reserve").exists()
+            assert project.starts() == ["1"]
+        (place / "filler").unlink()
+        running.finish().expect(0)
+        check_ledger(project, project.bus)
+
+
+def test_requirement_32_a_run_whose_conductor_died_can_be_stopped_on_a_full_disk(project: Project) -> None:
+    two(project)
+    with small_disk(project, "size=8m") as place:
+        project.bus = place / "bus"
+        running = project.start_run("--bus-dir", str(project.bus))
+        project.wait_started("1")
+        running.send(signal.SIGKILL)
+        running.finish()
+        with (place / "filler").open("wb", buffering=0) as filler:
+            fill(filler.fileno())
+            project.call("stop", str(project.track), "--bus-dir", str(project.bus)).expect(0)
+        wait_for(lambda: not project.processes(), "the end of the worker")
+        assert [end["payload"]["error_class"] for end in project.recorded("ATTEMPT_ENDED")] == ["stopped"]
+        (place / "filler").unlink()
+        project.open_gate("1")
+        project.run("--bus-dir", str(project.bus)).expect(0)
+        assert project.ends() == ["1", "2"]
+
+
 def test_requirement_32_a_run_does_not_begin_on_a_read_only_disk_and_says_why(project: Project) -> None:
     two(project)
     with small_disk(project, "size=8m") as place:

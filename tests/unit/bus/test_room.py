@@ -10,7 +10,7 @@ import pytest
 
 from bus import reserve
 from bus._fs import FileSystem
-from bus.errors import BusError, JournalBlocked
+from bus.errors import BusError, JournalBlocked, NoSpace
 from bus.wire import Stamp
 from conductor.testing.disk import ModelDisk, ModelProcess
 from tests.unit.bus.journals import Texts, put, start, texts
@@ -36,6 +36,42 @@ def test_requirement_32_the_reserve_is_given_up_first_and_made_again_later() -> 
     host.commit()
     assert len(disk.read("/bus/reserve")) == reserve.SIZE
     assert texts("/bus", fs=disk.process()) == ["a", "b", "c", "d"]
+
+
+def test_requirement_32_a_start_on_a_full_disk_gives_the_reserve_up_and_goes_on() -> None:
+    """Whoever wants to stop the workers of a dead conductor on a full disk must get so far."""
+    disk = ModelDisk()
+    first = start("/bus", fs=disk.process())
+    put(first, "a")
+    first.close()
+    disk.faults.room = 0
+    host = start("/bus", fs=disk.process())
+    assert host.epoch == 2
+    assert host.freeze_plan(b"{}")
+    put(host, "b")
+    assert "reserve" not in disk.names("/bus")
+    assert texts("/bus", fs=disk.process()) == ["a", "b"]
+
+
+def test_requirement_32_starts_that_fail_on_a_full_disk_leave_nothing_and_say_what_to_do() -> None:
+    disk = ModelDisk()
+    first = start("/bus", fs=disk.process())
+    put(first, "a")
+    first.close()
+    process = disk.process()
+    process.unlink("reserve", process.open_directory("/bus"))
+    before = disk.names("/bus/epochs")
+    for _ in range(3):
+        disk.faults.room = 0
+        host = start("/bus", fs=disk.process())
+        with pytest.raises(NoSpace, match="the disk is full") as caught:
+            host.freeze_plan(b"{}")
+        assert "free some space" in str(caught.value.hint)
+        host.close()
+    assert disk.names("/bus/epochs") == before
+    disk.faults.room = None
+    put(start("/bus", fs=disk.process()), "b")
+    assert texts("/bus", fs=disk.process()) == ["a", "b"]
 
 
 def test_requirement_32_without_room_for_a_reserve_there_is_none() -> None:

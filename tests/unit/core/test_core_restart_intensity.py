@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bus.wire import TaskId
-from conductor.core.events import RunResumed, TimerFired
+from conductor.core.events import LaunchFailed, RunResumed, TimerFired, WorkerGone
 from conductor.core.task import RunOptions
 from conductor.core.why import gave_up_text, why
 from conductor.testing import Play
+
+A = TaskId("a")
 
 
 def failing(play: Play, *tasks: str, limit: int | None = 3, window: float = 100.0, **options: int) -> Play:
@@ -102,3 +104,27 @@ def test_why_says_what_the_reason_means(play: Play) -> None:
         "the run gave up: too many attempts failed, and none succeeded in between"
     )
     assert gave_up_text("needs a, which was skipped", None) == "needs a, which was skipped"
+
+
+def test_a_conductor_that_dies_before_it_launches_costs_no_task_anything(play: Play) -> None:
+    """However often: nothing was tried, so no limit of a task or of the run may be used up by it."""
+    failing(play, "a", limit=1)
+    for number in range(1, 9):
+        assert play.seen("a").number == number
+        play.fact(LaunchFailed(A, play.attempt("a"), "the conductor died before the launch", conductor_died=True))
+        assert play.words == ["ATTEMPT_ENDED a", "WORKER_DISPATCHED a"]
+    assert play.view.gave_up is None
+    assert play.seen("a").retries_left == 50
+    said = "The attempt before was never started: the conductor died before the launch; that uses up no retry."
+    assert why(play.view, A, 0.0)[-1] == said
+    play.result("a")
+
+
+def test_reboots_are_no_failed_attempts_of_a_run(play: Play) -> None:
+    """All workers of a machine die at once with it. Each task's own ceiling stays."""
+    failing(play, "a", "b", "c", limit=1)
+    for _ in range(4):
+        for id in "abc":
+            play.fact(WorkerGone(TaskId(id), play.attempt(id), True, "", reboot=True)).fact(TimerFired(f"retry:{id}"))
+    assert play.view.gave_up is None
+    play.result("a").result("b").result("c")
