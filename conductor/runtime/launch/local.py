@@ -18,7 +18,7 @@ from bus.process import HAVE_PIDFD, HAVE_PROC, look, realm, send_signal, start_t
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
 from conductor.runtime.launch.own_bus import OwnBus
-from conductor.runtime.launch.survivors import Survivors, holds_lock, worker_of
+from conductor.runtime.launch.survivors import Orphanage, Survivors, holds_lock, worker_of
 from conductor.runtime.launch.warm import WarmProcess
 
 AT_ONCE = 1000
@@ -57,6 +57,9 @@ class LocalLauncher:
         self._workers: dict[AttemptId, _Worker] = {}
         self._bus = OwnBus(bus)
         self._survivors = Survivors(self._bus)
+        self._spared: frozenset[str] = frozenset()
+        self._keeps = False
+        """What policy says of anything that a worker of ours may leave behind: of the tasks, the most lenient."""
         self._warm = WarmProcess()
 
     @property
@@ -74,6 +77,8 @@ class LocalLauncher:
             raise LaunchError(f"the warm process does not take orders: {error.strerror}") from error
         finally:
             os.close(live)
+        self._spared |= frozenset(spec.never_kill)
+        self._keeps |= spec.leftovers == "keep"
         self._workers[spec.attempt] = _Worker(
             ordered=time.monotonic(), folder=os.path.join(spec.bus, attempt_dir(spec.attempt))
         )
@@ -119,7 +124,7 @@ class LocalLauncher:
         if worker is not None and worker.life in ("pending", "running"):
             _signal(worker, signal.SIGKILL)
             return False
-        return self._survivors.end(attempt, trace)
+        return self._survivors.end(attempt, trace, Orphanage(self._warm.pid, self._spared, self._keeps))
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """Compare the realm of a claim with ours. A claim that names no namespace says nothing against ours."""

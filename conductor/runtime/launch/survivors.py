@@ -10,6 +10,10 @@ process. Had the number been given away meanwhile, the new owner leads a session
 lives again, and the session is not taken for ours. Nor is it for a process that carries the nonce of another attempt.
 A number that was seen in another realm is never used: the caller leaves it out of the trace.
 
+A process that took off all three marks (`env -i setsid`) is still known by its parent: what outlives its worker becomes
+a child of the warm process. A living worker keeps its own, so a child of the warm process that has no attempt's lock
+open is an orphan of a dead worker. It is ended with the attempt, unless it is older than that or policy may keep it.
+
 What policy keeps is left alone and does not count: programs of certain names, and, where the task may leave processes
 behind and its command has ended, whatever made a session of its own, as a server does that was started on purpose. What
 is still in the worker's session is ended even then: it may be a verify command, which must not run beside the next
@@ -22,8 +26,9 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from bus.layout import parse_attempt
+from bus.layout import LIVE, parse_attempt
 from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, send_signal
 from bus.wire import AttemptId, JsonObject
 from conductor.runtime.launch.base import Trace
@@ -34,6 +39,33 @@ NONCE_VARIABLE = b"CONDUCTOR_NONCE="
 CLEAN_PASSES = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Orphanage:
+    """The warm process, as the parent of what outlives its workers."""
+
+    warm: int = 0
+    """Its pid; 0 where it is gone."""
+    spared: frozenset[str] = frozenset()
+    """Names of processes that live on in any case."""
+    keeps: bool = False
+    """Whether a task that it started may leave processes behind: then an orphan may be meant to stay."""
+
+    def orphans(self, since: int) -> Iterator[ProcessInfo]:
+        """Yield children of the warm process, started at tick `since` or later, that nothing but their parent tells of
+        and that nobody wants to keep. What belongs to another user is out of our reach anyway."""
+        if not self.warm or self.keeps:
+            return
+        for info in all_processes():
+            if info.parent != self.warm or info.dead or info.start_ticks < since or info.name in self.spared:
+                continue
+            carried = environment(info.pid)
+            if carried and not any(map(_is_nonce, carried)) and not _is_worker(info.pid):
+                yield info
+
+
+NOBODY = Orphanage()
+
+
 class Survivors:
     """Ends attempts, and remembers of which a living process was ever found."""
 
@@ -41,16 +73,19 @@ class Survivors:
         self._bus = bus
         self._met: set[AttemptId] = set()
 
-    def end(self, attempt: AttemptId, trace: Trace) -> bool:
+    def end(self, attempt: AttemptId, trace: Trace, orphanage: Orphanage = NOBODY) -> bool:
         """KILL what is left of the attempt; True once two passes in a row found nothing."""
         if not HAVE_PROC:
             return _end_group(trace.command)
         for _ in range(CLEAN_PASSES):
-            left = list(find(self._bus, attempt, trace))
+            own = list(find(self._bus, attempt, trace))
+            if own:
+                self._met.add(attempt)
+            orphans = [] if trace.only_worker else orphanage.orphans(_number(trace.command, "start_ticks"))
+            left = [*own, *orphans]
             for info in left:
                 _kill(info)
             if left:
-                self._met.add(attempt)
                 return False
         return True
 
@@ -99,6 +134,11 @@ def holds_lock(pid: int, path: str) -> bool:
     return any(_is_exclusive(pid, fd) for fd, found in open_files(pid).items() if found == path)
 
 
+def _is_worker(pid: int) -> bool:
+    """Tell whether the process has the lock of an attempt open, from its fork on; commands do not inherit it."""
+    return any(found.endswith(f"/{LIVE}") for found in open_files(pid).values())
+
+
 def _is_exclusive(pid: int, fd: str) -> bool:
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
@@ -111,9 +151,13 @@ def nonces(pid: int) -> list[bytes] | None:
     """Return the nonces (a chain, where runs are nested) that a process was started with; None where it has none, or
     belongs to another user and cannot be read."""
     for entry in environment(pid):
-        if entry.startswith(NONCE_VARIABLE):
+        if _is_nonce(entry):
             return re.split(rb"[^0-9a-f]+", entry[len(NONCE_VARIABLE) :])
     return None
+
+
+def _is_nonce(entry: bytes) -> bool:
+    return entry.startswith(NONCE_VARIABLE)
 
 
 def _leaderless(session: int) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from bus.wire import AttemptId, dumps, to_json
 from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, LaunchError, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.warm import Answer
-from tests.integration.tools import alive, wait_for
+from tests.integration.tools import alive, kill, wait_for
 from tests.integration.worker.conftest import Bench
 from worker.runner import Origin
 from worker.tree import Bonds
@@ -245,6 +246,28 @@ def test_a_worker_that_lingers_is_ended_alone(bench: Bench) -> None:
         assert not alive(daemon)
     finally:
         other.close()
+
+
+@pytest.mark.parametrize("policy", ["kill", "keep", "never_kill"])
+def test_an_orphan_without_any_mark_is_ended_with_the_attempt_of_its_dead_worker(bench: Bench, policy: str) -> None:
+    """It has neither session nor nonce of the attempt; that of a worker that lives is that worker's own."""
+    other = bench.shell("env -i setsid sleep 78 & echo $! >other; wait")
+    fields: dict[str, Any] = {"keep": {"leftovers": "keep"}, "never_kill": {"never_kill": ("sleep",)}}.get(policy, {})
+    spec = bench.shell("env -i setsid sleep 79 & echo $! >orphan; wait", **fields)
+    orphan, of_living = bench.pid("orphan"), bench.pid("other")
+    for pid in (orphan, of_living):
+        wait_for(lambda pid=pid: Path(f"/proc/{pid}/environ").read_bytes() == b"", "its exec")  # type: ignore[misc]
+    worker = bench.wait_command(spec)["session"]
+    kill(worker)
+    wait_for(lambda: bench.life(spec.attempt) == "ended", "the worker's end")
+    trace = Trace(bench.host.read_command(spec.attempt), frozenset(fields.get("never_kill", ())))
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, trace), "an empty tree")
+    assert alive(orphan) == (policy != "kill")
+    assert alive(of_living)
+    kill(orphan)
+    bench.launcher.terminate(other.attempt)
+    bench.wait(other)
+    assert not alive(of_living)
 
 
 def test_a_process_with_the_nonce_of_another_attempt_is_not_taken_for_its_session(bench: Bench) -> None:
