@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core.wording import duration, exact, few, left_behind, person, plural
+from conductor.core.wording import duration, exact, few, left_behind, person, plural, sentence
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,8 @@ def test_processes_left_behind_are_counted_and_each_name_is_said_once() -> None:
     assert left_behind([]) == ""
     assert left_behind([sleep]) == "ended 1 process that it left behind (sleep)"
     assert left_behind([sleep, server, {**sleep, "pid": 8}]) == "ended 3 processes that it left behind (sleep, server)"
+
+
+def test_a_sentence_begins_with_a_capital() -> None:
+    assert sentence("there is no bus") == "There is no bus"
+    assert sentence("") == ""
