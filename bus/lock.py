@@ -12,7 +12,7 @@ from bus.contract import Holder
 from bus.errors import BusGone, BusUnsafe, HeldByOther
 from bus.folders import Folders, identity
 from bus.process import HAVE_PROC, look
-from bus.reader import read_holder
+from bus.reader import holder_by_lock, read_holder
 
 _TRIES, _PAUSE = 5, 0.01
 
@@ -38,7 +38,7 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
                 break
             fs.pause(_PAUSE)
         else:
-            raise _held(folders)
+            raise _held(folders, found)
         if not unsafe and not _works(folders):
             raise BusUnsafe(
                 "locks do not work on this file system",
@@ -51,14 +51,15 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
     return fd
 
 
-def _held(folders: Folders) -> HeldByOther:
+def _held(folders: Folders, lock: os.stat_result) -> HeldByOther:
     holder = read_holder(folders)
     for _ in range(_PATIENCE):  # it may just have taken the lock, and the last one's words still stand there
         if holder is not None and _may_hold(holder):
             break
         folders.fs.pause(_PAUSE)
         holder = read_holder(folders)
-    who = f"pid {holder.pid} on {holder.host} since {holder.started_at}" if holder else "unknown"
+    holder = holder or holder_by_lock(folders, lock)
+    who = f"pid {holder.pid} on {holder.host} since {holder.started_at}"
     return HeldByOther(f"another conductor holds the track ({who})", path=folders.path)
 
 

@@ -132,6 +132,17 @@ def all_processes() -> Iterator[ProcessInfo]:
             yield info
 
 
+def flock_holders(found: os.stat_result) -> list[int]:
+    """Return who holds a file or a folder locked for itself; none where the kernel does not tell."""
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii") as file:
+            entries = [fields for line in file if len(fields := line.split()) > 5]
+    except OSError:
+        return []
+    return [int(one[4]) for one in entries if one[1] == "FLOCK" and one[3] == "WRITE" and one[5] == place]
+
+
 def rename_process(name: str) -> str:
     """List this process under another name (15 bytes), and return the one before; empty where the system cannot."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Holder, Snapshot
 from bus.errors import BusCorrupt, BusError, BusFormat, BusUnsafe
 from bus.folders import Folders, open_folders
+from bus.hand import epochs_in
+from bus.process import flock_holders
 from bus.results import is_result
 from bus.segments import unreachable
 from bus.tail import Tail
@@ -79,7 +82,7 @@ class FileReader:
     def holder(self) -> Holder | None:
         """Return who runs the track now; None where the lock is free."""
         try:
-            fd, _ = self.fs.open_regular(layout.LOCK, at=self.folders.root)
+            fd, found = self.fs.open_regular(layout.LOCK, at=self.folders.root)
         except (FileNotFoundError, Refused):
             return None
         try:
@@ -87,7 +90,7 @@ class FileReader:
                 return None
         finally:
             self.fs.close(fd)
-        return read_holder(self.folders)
+        return read_holder(self.folders) or holder_by_lock(self.folders, found)
 
     def not_ingested(self) -> int:
         """Count messages and controls that no conductor has read yet."""
@@ -214,6 +217,13 @@ def read_holder(folders: Folders) -> Holder | None:
         return Holder(int(data["pid"]), str(data["host"]), str(data["started_at"]), int(data["epoch"]), extra)
     except (FileNotFoundError, Refused, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def holder_by_lock(folders: Folders, lock: os.stat_result) -> Holder:
+    """Say what can be known of a holder whose `conductor.json` is gone or foreign: its lock is held all the same."""
+    pid = next(iter(flock_holders(lock)), 0)
+    epoch = max(epochs_in(folders), default=0)
+    return Holder(pid, socket.gethostname() if pid else "another host", "unknown", epoch)
 
 
 def check_format(folders: Folders) -> JsonObject | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bus import layout
 from bus.errors import HeldByOther
+from bus.process import flock_holders
 from conductor.runtime.launch.own_bus import open_files
 
 
@@ -51,7 +52,7 @@ class TrackLock:
 
     def _refuse(self) -> None:
         """Raise where the holder is a conductor with another bus; of our own bus its lock tells better."""
-        for pid in _holders(self._fd):
+        for pid in flock_holders(os.fstat(self._fd)):
             bus = _bus_of(pid)
             if bus is not None and bus != self._bus:
                 raise HeldByOther(
@@ -59,18 +60,6 @@ class TrackLock:
                     path=str(self._track),
                     hint=f"look on with `conductor status {self._track} --bus-dir {bus}`",
                 )
-
-
-def _holders(fd: int) -> list[int]:
-    """Pids that lock a folder, as the kernel tells; none where it does not."""
-    found = os.fstat(fd)
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    try:
-        lines = Path("/proc/locks").read_text().splitlines()
-    except OSError:
-        return []
-    fields = [line.split() for line in lines]
-    return [int(one[4]) for one in fields if one[1] == "FLOCK" and one[3] == "WRITE" and one[5] == place]
 
 
 def _bus_of(pid: int) -> str | None:

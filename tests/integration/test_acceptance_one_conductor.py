@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ def gated(project: Project) -> Running:
     run = project.start_run()
     project.wait_started("a")
     return run
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
 def check_each_done_once(project: Project) -> None:
@@ -39,6 +45,22 @@ def test_requirement_10_a_second_run_says_who_holds_the_track_and_how_to_look(pr
     project.open_gate("a")
     run.finish().expect(0)
     check_each_done_once(project)
+
+
+@pytest.mark.parametrize(
+    "harm", [Path.unlink, lambda path: path.write_text("{}"), _fifo], ids=["gone", "empty", "FIFO"]
+)
+def test_requirement_10_a_conductor_whose_words_are_gone_is_found_by_its_lock(
+    project: Project, harm: Callable[[Path], object]
+) -> None:
+    """What anybody can remove decides nothing: the lock is held, so the verbs reach who holds it."""
+    run = gated(project)
+    harm(project.bus / "conductor.json")
+    assert project.status()["run"]["conductor"]["pid"] == run.pid
+    assert f"pid {run.pid}" in project.run().expect(4).err
+    project.call("stop", str(project.track)).expect(0)
+    run.finish().expect(130)
+    assert project.statuses()["a"] == "ready"
 
 
 def test_requirement_10_a_second_bus_makes_no_second_run_of_a_track(project: Project, tmp_path: Path) -> None:
