@@ -10,6 +10,7 @@ from conductor.cli.escape import one_line, shortened
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
+from conductor.cli.sleepers import Sleeper, how_to_wake_them, sleepers_of, who_sleeps
 from conductor.cli.track import Track
 from conductor.core.wording import plural, sentence
 
@@ -22,6 +23,8 @@ class Notices:
     """Why the conductor can record nothing now."""
     wake: str | None = None
     """How to wake the conductor, where it is suspended."""
+    sleepers: tuple[Sleeper, ...] = ()
+    """Workers that are suspended."""
     put_aside: int = 0
     """Things in quarantine."""
     newest: str | None = None
@@ -37,6 +40,7 @@ class Notices:
         return {
             "paused": self.paused,
             "suspended": self.wake is not None,
+            "suspended_workers": [{"attempt": one.attempt, "pid": one.pid} for one in self.sleepers],
             "edited": list(self.edited),
             "quarantine": quarantine,
         }
@@ -50,6 +54,7 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
     return Notices(
         paused=paused_by(reader, holder) if holder else None,
         wake=how_to_wake(holder) if holder and is_suspended(holder) else None,
+        sleepers=sleepers_of(reader, filter(None, (task.worker for task in loaded.view.tasks))),
         put_aside=len(kept),
         newest=newest,
         edited=loaded.view.edited,
@@ -62,6 +67,8 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
     lines = []
     if notices.wake is not None:
         lines.append(f"The conductor is suspended and does nothing; its workers go on. {sentence(notices.wake)}")
+    if notices.sleepers:
+        lines.append(f"{sentence(who_sleeps(notices.sleepers))}; {how_to_wake_them(notices.sleepers)}")
     if notices.paused is not None:
         lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once it can write")
     if notices.edited:

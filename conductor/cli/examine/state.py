@@ -16,6 +16,7 @@ from conductor.cli.examine.root import as_problem
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import load
 from conductor.cli.put_aside import put_aside, reason_of
+from conductor.cli.sleepers import how_to_wake_them, sleepers_of, who_sleeps
 from conductor.cli.track import Track
 from conductor.core.wording import few, plural
 
@@ -106,6 +107,8 @@ class State:
         )
         under_way = [task.worker for task in view.tasks if task.worker is not None]
         self._alive = loaded.alive()
+        if sleepers := sleepers_of(self._reader, under_way):
+            yield note("workers_suspended", who_sleeps(sleepers), how_to_wake_them(sleepers))
         if self._holder is not None:
             if under_way:
                 yield fine("attempts", f"{plural(len(under_way), 'attempt')} under way: {few(under_way, 10)}")
