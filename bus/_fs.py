@@ -44,6 +44,10 @@ class Refused(Exception):
     """A name holds something that is not what its place asks for; the text says what."""
 
 
+class Withheld(Refused):
+    """A name holds something that we may not open, or that is somebody else's: what is in it may be right."""
+
+
 def passes(error: OSError) -> bool:
     """Tell whether what failed is worth trying again: the disk cannot be written now, or something ran short.
 
@@ -189,14 +193,15 @@ class FileSystem:
             fd = self.open(name, _READ | flags, at=at)
         except OSError as error:
             if error.errno in _FOREIGN:
-                raise Refused(f"cannot be opened as a file: {os.strerror(error.errno)}") from error
+                kind = Withheld if error.errno in (errno.EACCES, errno.EPERM) else Refused
+                raise kind(f"cannot be opened as a file: {os.strerror(error.errno)}") from error
             raise
         try:
             found = self.stat_fd(fd)
             if not stat.S_ISREG(found.st_mode):
                 raise Refused("not a regular file")
             if found.st_uid != os.geteuid():
-                raise Refused(f"belongs to user {found.st_uid}")
+                raise Withheld(f"belongs to user {found.st_uid}")
         except BaseException:
             self.close(fd)
             raise

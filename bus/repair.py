@@ -149,7 +149,7 @@ class _Repair:
                 self._publish(name, body)
                 return
             self._publish(name, body)
-        self._take(file.segment, f"{reason}; the rest was taken over")
+        self._take(file.segment, f"{reason}; " + ("the rest was taken over" if file.runs else "it holds no record"))
 
     def _cut(self, files: list[File], first: int) -> None:
         """Let the journal end before a record."""

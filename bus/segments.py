@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bus import layout
-from bus._fs import FileSystem, Refused
-from bus.errors import BusCorrupt, BusGone
+from bus._fs import FileSystem, Refused, Withheld
+from bus.errors import BusCorrupt, BusError, BusGone, BusUnsafe
 from bus.folders import Folders, identity
 from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, missing, split
 from bus.wire import MAX_LINE, WireError, is_line
@@ -98,7 +98,15 @@ def open_active(folders: Folders, flags: int = 0) -> tuple[int, os.stat_result] 
     except FileNotFoundError:
         return None
     except Refused as error:
-        raise corrupt(layout.JOURNAL, error) from error
+        raise refused(layout.JOURNAL, error) from error
+
+
+def refused(path: str, error: Exception) -> BusError:
+    """The error that a file of the journal is that cannot be opened: where its mode or owner is wrong, no damage."""
+    if isinstance(error, Withheld):
+        hint = "give the file back to the user who runs the conductor, with mode 0600; nothing in it need be damaged"
+        return BusUnsafe(f"the journal may not be opened: {error}", path=path, hint=hint)
+    return corrupt(path, error)
 
 
 def open_files(folders: Folders, flags: int = 0) -> Files | None:
@@ -174,7 +182,7 @@ class opened:
         try:
             self._fd, _ = fs.open_regular(self._segment.name, at=self._folders.fd(layout.SEGMENTS))
         except (FileNotFoundError, Refused) as error:
-            raise corrupt(self._segment.path, error) from error
+            raise refused(self._segment.path, error) from error
         return self._fd
 
     def __exit__(self, *_: object) -> None:

@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from bus import blobs, layout, snapshots
-from bus._fs import Refused
+from bus._fs import Refused, Withheld
 from bus.errors import BusCorrupt
 from bus.folders import Folders
 from bus.lines import Chain, crc_of, head_of, split
 from bus.recovery import look_through
-from bus.segments import Files, Segment, first_seq, is_beginning, listed, open_active, read_segment
+from bus.segments import Files, Segment, first_seq, is_beginning, listed, open_active, read_segment, refused
 from bus.wire import WireError, decode_sound, is_line
 
 FAR = 10**12
@@ -133,6 +133,8 @@ class Survey:
         name, at = self.where(segment)
         try:
             fd, _ = self._fs.open_regular(name, at=at)
+        except Withheld as error:
+            raise refused(segment.path if segment else layout.JOURNAL, error) from error
         except (FileNotFoundError, Refused):
             return
         try:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from bus import journal, layout
-from bus.errors import BusCorrupt, BusGone, HeldByOther
+from bus.errors import BusCorrupt, BusGone, BusUnsafe, HeldByOther
 from bus.reader import open_reader
 from bus.repair import repair
 from conductor.testing.disk import Killed, ModelDisk
@@ -165,6 +165,20 @@ def test_something_else_in_the_place_of_the_journal_is_set_aside(root: Path, tmp
         (root / "queue.jsonl").symlink_to(tmp_path / "elsewhere")
     assert "was moved to quarantine" in repair(root)[0]
     assert state(root) == ALL[:8]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.parametrize("sealed", [True, False])
+def test_requirement_5_a_journal_that_may_not_be_opened_is_not_damaged(root: Path, sealed: bool) -> None:
+    """A wrong owner (a restore, `sudo`) is put right by giving the file back; a repair would throw the journal away."""
+    filled(root, snapshot=False)
+    path = segment(root, 1) if sealed else root / "queue.jsonl"
+    os.chown(path, 4711, -1)
+    for look in (lambda: start(root), lambda: repair(root), lambda: texts(root)):
+        with pytest.raises(BusUnsafe, match="may not be opened: belongs to user 4711"):
+            look()
+    os.chown(path, os.geteuid(), -1)
+    assert state(root) == ALL
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
