@@ -47,7 +47,7 @@ class Signals:
             self._old[number] = signal.signal(number, signal.SIG_IGN)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
         if kind is not None and issubclass(kind, LeaveAtOnce):  # who presses on must not hide how and why we left
