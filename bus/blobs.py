@@ -11,6 +11,7 @@ from bus import layout
 from bus._fs import Refused
 from bus.errors import BusCorrupt
 from bus.folders import Folders
+from bus.lines import REPAIR_HINT
 from bus.wire import MAX_LINE, MAX_MESSAGE, Record, WireError, dumps, encode_record, loads_strict
 
 MAX_BLOB = 16 * MAX_MESSAGE
@@ -67,6 +68,10 @@ def resolve(folders: Folders, record: Record) -> Record:
             raise Refused("the content does not fit the name")
         payload = loads_strict(body)
     except (FileNotFoundError, Refused, layout.LayoutError, WireError) as error:
-        path = f"{layout.BLOBS}/{name}"
-        raise BusCorrupt(f"the payload of record {record.seq} cannot be read: {error}", path=path) from error
+        reason = "it is not there any more" if isinstance(error, FileNotFoundError) else error
+        raise BusCorrupt(
+            f"the payload of record {record.seq} cannot be read: {reason}",
+            path=f"{layout.BLOBS}/{name}",
+            hint=REPAIR_HINT,
+        ) from error
     return replace(record, payload=payload)

@@ -158,7 +158,7 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
     except OSError as error:
         raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
     try:
-        if layout.FORMAT not in fs.names(root) and layout.JOURNAL not in fs.names(root):
+        if {layout.FORMAT, layout.JOURNAL, layout.EPOCHS}.isdisjoint(fs.names(root)):
             raise BusGone("there is no bus in this folder", path=path, hint="start `conductor run TRACK` first")
         check_root(fs.stat_fd(root), path)
     except BaseException:

@@ -76,7 +76,7 @@ class FileHost(FileReader):
         with contextlib.suppress(OSError):  # only for who starts or looks while we recover
             self._upkeep.write_holder({**self._about, "epoch": 0})
         self._journal, files = self._in_room(
-            lambda: open_journal(folders, _RECOVERY, self._keep, self._ours.check_lock, sync=sync)
+            lambda: open_journal(folders, _RECOVERY, self._keep, self.notes.append, self._ours.check_lock, sync=sync)
         )
         self._ours.journal = lambda: self._journal.identity
         self._journal.check = self._ours.check
@@ -209,7 +209,8 @@ class FileHost(FileReader):
         if not self._seq or self._projection.is_behind:
             return
         snapshot = Snapshot(self._seq, self._recorded_epoch, state)
-        self._keeper.keep(f"{self._owner}.snapshot", snapshot, self._journal.place, self._projection.view.dump())
+        scratch, events = f"{self._owner}.snapshot", self._projection.view.dump()
+        self._keeper.keep(scratch, snapshot, self._journal.place, events, synced=self._sync)
 
     def _keep(self, data: bytes, reason: str, *, foreign: bool = False) -> None:
         kept = self._quarantine.keep(layout.JOURNAL, data, reason, sync=self._sync, foreign=foreign)

@@ -8,12 +8,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from bus import layout, presence, snapshots
+from bus import layout, losses, presence, snapshots
 from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Holder, Snapshot
 from bus.errors import BusCorrupt, BusError, BusFormat, BusUnsafe
 from bus.folders import Folders, open_folders
 from bus.hand import epochs_in
+from bus.lines import REPAIR_HINT
 from bus.process import flock_holders
 from bus.results import is_result
 from bus.segments import unreachable
@@ -44,8 +45,18 @@ class FileReader:
         self._tail = Tail(folders)
 
     def records(self, since: int = 0) -> Iterator[Record]:
-        """Yield the journal's records with `seq > since`; a call that goes on from an earlier one reads what is new."""
-        return self._tail.records(since)
+        """Yield the journal's records with `seq > since`; a call that goes on from an earlier one reads what is new.
+
+        From the first record on it also raises BusCorrupt at the end of a journal that has lost what stood behind.
+        """
+        return self._tail.records(since) if since else self._all_records()
+
+    def _all_records(self) -> Iterator[Record]:
+        newest, last = self._newest_snapshot(), 0
+        for record in self._tail.records(0):
+            last = record.seq
+            yield record
+        self._check_end(last, newest)
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
@@ -62,12 +73,25 @@ class FileReader:
 
         Raises BusCorrupt also where records were lost and no snapshot leads over the gap.
         """
+        newest = self._newest_snapshot()
         lost = max((last for _, last in self.lost()), default=0)
-        since = 0 if whole else self._restore(follower, lost)
+        since = last = 0 if whole else self._restore(follower, lost)
         if since < lost:
             raise unreachable(self._tail.lost())
-        for record in self.records(since):
+        for record in self._tail.records(since):
+            last = record.seq
             follower.take(record, self.load_plan)
+        self._check_end(last, newest)
+
+    def _newest_snapshot(self) -> int:
+        return next(iter(snapshots.seqs(self.folders)), 0)
+
+    def _check_end(self, last: int, newest: int) -> None:
+        """Raise BusCorrupt where the journal has lost its end. `newest` is the newest snapshot from before it was
+        read; an empty one is read again, as its first records may have come since."""
+        error = losses.lost_end(self.folders, last, newest)
+        if error is not None and (last or not any(True for _ in self._tail.records(0))):
+            raise error
 
     def _restore(self, follower: Follower, at_least: int) -> int:
         """Let the follower begin from the newest snapshot that it understands; return its seq, or 0."""
@@ -104,11 +128,17 @@ class FileReader:
         path = f"{layout.PLAN}/{name}"
         try:
             body = self.fs.read_file(name, at=self.folders.fd(layout.PLAN), cap=MAX_PLAN)
-        except (FileNotFoundError, Refused) as error:
-            raise BusCorrupt(f"the frozen plan cannot be read: {error}", path=path) from error
+        except FileNotFoundError as error:
+            raise BusCorrupt("the frozen plan is not there any more", path=path, hint=REPAIR_HINT) from error
+        except Refused as error:
+            raise BusCorrupt(f"the frozen plan cannot be read: {error}", path=path, hint=REPAIR_HINT) from error
         if hashlib.sha256(body).hexdigest() != sha:
-            raise BusCorrupt("the frozen plan was changed", path=path)
+            raise BusCorrupt("the frozen plan was changed", path=path, hint=REPAIR_HINT)
         return body
+
+    def attempts(self) -> Iterator[AttemptId]:
+        """Yield the attempts that have a folder, in no order, whether or not the journal tells of them."""
+        return losses.attempts(self.folders)
 
     def has_attempt(self, attempt: AttemptId) -> bool:
         """Tell whether the attempt's folder is there."""
@@ -227,11 +257,14 @@ def holder_by_lock(folders: Folders, lock: os.stat_result) -> Holder:
 
 
 def check_format(folders: Folders) -> JsonObject | None:
-    """Return what FORMAT says; None where there is none. Raises BusFormat for a newer major version."""
+    """Return what FORMAT says; None where there is none. Raises BusFormat for a newer major version, and where it was
+    removed from a bus of ours: only our own conductors number their starts."""
     try:
         found = loads_strict(folders.fs.read_file(layout.FORMAT, at=folders.root, cap=MAX_MESSAGE))
         major = int(found["major"])
     except FileNotFoundError:
+        if was_ours(folders):
+            raise BusFormat("FORMAT was removed", path=folders.path, hint=REPAIR_HINT) from None
         return None
     except (Refused, ValueError, KeyError, TypeError) as error:
         hint = f"while nothing runs, put it back from a copy, or write it anew: {dumps({'major': MAJOR, 'minor': 0})}"
@@ -239,6 +272,14 @@ def check_format(folders: Folders) -> JsonObject | None:
     if major > MAJOR:
         raise BusFormat(f"the bus has format {major}, this program reads {MAJOR}", path=folders.path, hint="update it")
     return found  # type: ignore[no-any-return]
+
+
+def was_ours(folders: Folders) -> bool:
+    """Tell whether a conductor of ours has begun an epoch here."""
+    try:
+        return any(map(layout.parse_epoch_name, folders.fs.names(folders.fd(layout.EPOCHS))))
+    except BusError:
+        return False
 
 
 MAJOR = 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from bus import blobs, layout, snapshots
+from bus import blobs, layout, losses, snapshots
 from bus.contract import Follower, Snapshot
 from bus.folders import Folders
 from bus.journal import FLAGS, MAX_KEPT, Check, Journal, Keep
@@ -44,10 +44,13 @@ class Looked:
     """(seq, epoch) of a line that has the number of one before it: of a successor."""
 
 
-def open_journal(folders: Folders, owner: str, keep: Keep, check: Check, *, sync: bool) -> tuple[Journal, Files]:
+def open_journal(
+    folders: Folders, owner: str, keep: Keep, say: Callable[[str], None], check: Check, *, sync: bool
+) -> tuple[Journal, Files]:
     """Open the journal for writing, its end in order. Raises BusCorrupt for damage that was acknowledged.
 
-    What is cut off is handed to `keep`. In `power` everything that was read is on disk when this returns.
+    What is cut off is handed to `keep`; `say` is told what else people should know. In `power` everything that was read
+    is on disk when this returns.
     """
     fs = folders.fs
     files = open_files(folders, FLAGS)
@@ -64,6 +67,7 @@ def open_journal(folders: Folders, owner: str, keep: Keep, check: Check, *, sync
         while looked.newer is not None:
             files = _without_superseded(folders, files, looked.newer, owner, keep, check, sync=sync)
             looked = look_through(folders, files)
+        _check_end(folders, looked.last, say, check)
         if _is_in_doubt(folders):
             files = _renewed(folders, files, _read(folders, files.fd, 0, looked.end), owner, check, sync=True)
             fs.discard(layout.DOUBT, folders.root)
@@ -79,11 +83,28 @@ def _made(folders: Folders, files: Files, looked: Looked, keep: Keep, check: Che
     if journal.size > looked.end:
         behind = _read(folders, journal.fd, looked.end, MAX_KEPT)
         keep(behind, looked.bad or "somebody else has written to the journal", foreign=not looked.bad)
+        if looked.bad:  # most likely never acknowledged; but what was damaged afterwards looks the same
+            losses.mark_cut(folders)
         journal.cut(looked.end)
         journal.doubtful = True
     elif sync:
         journal.flush()  # a conductor killed between writing and syncing leaves lines that are not on disk yet
     return journal
+
+
+def _check_end(folders: Folders, last: int, say: Callable[[str], None], check: Check) -> None:
+    """Raise BusCorrupt where the journal has lost its end, other than by a power cut in durability `process`."""
+    error = losses.lost_end(folders, last)
+    if error is not None:
+        raise error
+    for kept in list(losses.ahead(folders, last)):
+        seq = kept.snapshot.seq
+        say(
+            f"the power cut took records {last + 1} to {seq} at least, which were not synced (durability process): "
+            "what was done then is done again"
+        )
+        check()
+        folders.fs.discard(layout.snapshot_name(seq), folders.fd(layout.SNAPSHOTS))
 
 
 def _take_copies_away(folders: Folders, files: Files, check: Check) -> None:
@@ -251,7 +272,8 @@ class Recovery:
         state = None if self._projection.is_behind else follower.dump()
         if state is not None:
             snapshot = Snapshot(self.seq, self.epoch, state)
-            self._keeper.keep(f"{self._owner}.snapshot", snapshot, place, self._projection.view.dump())
+            events, synced = self._projection.view.dump(), self._journal.sync
+            self._keeper.keep(f"{self._owner}.snapshot", snapshot, place, events, synced=synced)
 
     def _lines(self, since: Place | None) -> Iterator[tuple[int, int, bytes]]:
         """Yield (file, offset behind it, line) of each line that counts behind a place."""

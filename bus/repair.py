@@ -11,39 +11,58 @@ in quarantine alone; where two files hold the same records, the next call keeps 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from bus import layout, snapshots
+from bus import blobs, layout, losses, setup, snapshots
 from bus._fs import FileSystem, why
 from bus.contract import Follower
-from bus.errors import BusError
+from bus.errors import BusCorrupt, BusError
 from bus.folders import Folders, open_folders
 from bus.lock import Ours, take_lock
 from bus.quarantine import Quarantine
-from bus.reader import FileReader, check_format
+from bus.reader import FileReader, check_format, was_ours
 from bus.segments import Segment, listed
-from bus.survey import FAR, File, Span, Survey, covers, gaps_of, reaches
-from bus.wire import dumps
+from bus.survey import FAR, File, Span, Survey, covers, gaps_of, plan_of, reaches
+from bus.wire import decode_sound, dumps
 
 _SCRATCH = "operator.repair"
+
+_NO_START = "While attempts live of which the journal does not tell, a run does not begin: it names them"
+
+_SHOWN = 20
+"""Tasks that are named."""
 
 MAX_FILE = 1 << 30
 
 
-def repair(root: Path | str, *, follower: Follower | None = None, fs: FileSystem | None = None) -> list[str]:
+PlanAgain = Callable[[str], bytes | None]
+"""Makes the body of the plan for a project again, from the source as it is now; None where that is impossible."""
+
+
+def repair(
+    root: Path | str,
+    *,
+    follower: Follower | None = None,
+    plan_again: PlanAgain = lambda project: None,
+    fs: FileSystem | None = None,
+) -> list[str]:
     """Make a damaged journal usable; return what was done and lost, nothing where nothing is damaged.
 
     An unfinished line at the end is no damage: every start puts that right. With `follower`, a snapshot counts only if
-    that restores it: one that nobody understands leads over no gap. Raises HeldByOther while a conductor runs,
-    BusGone, BusUnsafe, BusFormat, BusError.
+    that restores it: one that nobody understands leads over no gap. `plan_again` is asked for a frozen plan that is
+    missing: what it makes is taken if it is the very same. Raises HeldByOther while a conductor runs, BusGone,
+    BusUnsafe, BusFormat, BusError.
     """
     fs = fs or FileSystem()
     folders = open_folders(fs, os.fspath(root))
     try:
-        check_format(folders)
+        if not was_ours(folders):
+            check_format(folders)
         lock = take_lock(folders, unsafe=True)
         try:
-            return _Repair(folders, lock, follower).run()
+            return _Repair(folders, lock, follower, plan_again).run()
         finally:
             fs.close(lock)
     except OSError as error:
@@ -53,36 +72,69 @@ def repair(root: Path | str, *, follower: Follower | None = None, fs: FileSystem
 
 
 class _Repair:
-    def __init__(self, folders: Folders, lock: int, follower: Follower | None) -> None:
+    def __init__(self, folders: Folders, lock: int, follower: Follower | None, plan_again: PlanAgain) -> None:
         self._folders = folders
+        self._plan_again = plan_again
         self._fs = folders.fs
         self._follower = follower
         for name in layout.FOLDERS:
             folders.make(name)
         self._quarantine = Quarantine(folders, Ours(folders, lock).check_lock)
         self._survey = Survey(folders)
+        self._moved: list[str] = []
         self._said: list[str] = []
 
     def run(self) -> list[str]:
         """Do it, and return what to say."""
+        self._restore_format()
         self._settle_segments()
         missing = self._settle_active() is None
+        self._restore_plans()
         files = self._survey.files()
         gaps = list(gaps_of(files))
-        bridge = self._bridge(files, gaps[-1].last) if gaps else None
-        if gaps and bridge is None:
-            self._cut(files, gaps[0].first)
+        lost = [*gaps, *(file.should for file in files if file.is_lost)]
+        bridge = self._bridge(files, max(gap.last for gap in lost)) if lost else None
+        if lost and bridge is None:
+            self._cut(files, min(gap.first for gap in lost))
         else:
             self._replace(files, gaps, bridge)
         self._begin_active(missing=missing)
-        return self._said
+        self._admit_lost_end()
+        return [*self._moved, *self._said]
+
+    def _restore_format(self) -> None:
+        try:
+            self._fs.stat(layout.FORMAT, at=self._folders.root)
+        except FileNotFoundError:
+            setup.write_format(self._folders, sync=True)
+            self._said.append(f"{layout.FORMAT} was removed, and is there again")
+        else:
+            check_format(self._folders)
+
+    def _restore_plans(self) -> None:
+        """Freeze again what can be made again. A round whose plan is gone is a record that is lost."""
+        load_plan = FileReader(self._folders).load_plan
+        wanted = (plan_of(line) for _, line in self._survey.records(self._survey.files(), check=False))
+        for sha, project in dict.fromkeys(filter(None, wanted)):
+            try:
+                load_plan(sha)
+            except BusCorrupt as error:
+                body = self._plan_again(project)
+                if body is None or blobs.digest(body) != sha:
+                    self._said.append(f"{error.path}: {error.message}, and the plan's source is another one by now")
+                    continue
+                name, at = layout.plan_name(sha), self._folders.fd(layout.PLAN)
+                self._quarantine.take(name, at, error.message)
+                self._fs.publish(_SCRATCH, self._folders.fd(layout.TMP), name, at, body, sync=True)
+                self._said.append(f"{error.path} was made again from the plan's source: it is the very same")
 
     def _bridge(self, files: list[File], last: int) -> snapshots.Kept | None:
         """The newest snapshot behind the last gap that is understood."""
         load_plan = FileReader(self._folders).load_plan
         for kept in self._survey.bridges(files, last):
-            if self._follower is None or self._follower.restore(kept.snapshot, load_plan):
-                return kept
+            with suppress(BusCorrupt):  # its plan is gone
+                if self._follower is None or self._follower.restore(kept.snapshot, load_plan):
+                    return kept
         return None
 
     # --- two files for the same records -----------------------------------------------------------------------------
@@ -131,10 +183,22 @@ class _Repair:
             if not file.clean or within[file.path]:
                 self._split(file, within[file.path])
         if bridge is not None:
+            self._sync_snapshot(bridge.snapshot.seq)
+        if bridge is not None and gaps:
             self._said.append(
                 f"{', '.join(map(str, gaps))}: lost. The state is not touched by that: a snapshot after record "
                 f"{bridge.snapshot.seq} was taken behind them; `events`, `why` and `logs` no longer show what they said"
             )
+
+    def _sync_snapshot(self, seq: int) -> None:
+        """Have a snapshot on disk: from now on it is all that is known of what is lost."""
+        at = self._folders.fd(layout.SNAPSHOTS)
+        fd, _ = self._fs.open_regular(layout.snapshot_name(seq), at=at)
+        try:
+            self._fs.sync(fd)
+        finally:
+            self._fs.close(fd)
+        self._fs.sync(at)
 
     def _split(self, file: File, gaps: list[Span]) -> None:
         """Publish the parts of a file; only then the file goes."""
@@ -153,6 +217,8 @@ class _Repair:
 
     def _cut(self, files: list[File], first: int) -> None:
         """Let the journal end before a record."""
+        losses.mark_cut(self._folders)
+        told = self._tell_of_work(files, first)
         behind = [file for file in files if file.should.last >= first and (not file.clean or reaches(file, first))]
         gone = sum(run.count for file in behind if not file.is_lost for run in file.runs if run.first > first)
         for file in behind:
@@ -163,9 +229,24 @@ class _Repair:
             self._take(file.segment, f"the journal is damaged at record {first}, and each record rests on those before")
         self._said.append(
             f"the journal ends before record {first} now, which is damaged or missing: there is no snapshot from "
-            f"behind it. {gone} records behind it were sound and are set aside with it; what attempts have done "
-            "meanwhile is found again in their folders, and not done twice"
+            f"behind it. {gone} records behind it were sound and are set aside with it. {told}. {_NO_START}"
         )
+
+    def _tell_of_work(self, files: list[File], first: int) -> str:
+        """Say what becomes of work that is recorded behind the end that the journal is to have."""
+        goes_on, again, tasks = False, False, list[str]()
+        for seq, line in self._survey.records(files, check=False):
+            if b'"type":"RUN_' in line:
+                type = decode_sound(line).type
+                goes_on = type != "RUN_ENDED" if seq < first else goes_on
+                again |= seq > first and type == "RUN_STARTED"
+            elif seq > first and (again or not goes_on) and b'"type":"TASK_COMPLETE"' in line:
+                tasks.append(str(decode_sound(line).task))
+        found = "What attempts of the round that goes on did meanwhile is found again in their folders, not done twice"
+        if goes_on and not again:
+            return found
+        work = f"done work that is recorded only there is done again: {_few(tasks)}"
+        return f"{found}; {work}" if goes_on else work.capitalize()
 
     def _begin_active(self, *, missing: bool) -> None:
         """Make an empty `queue.jsonl` where there is none, or none any more."""
@@ -176,7 +257,27 @@ class _Repair:
         self._fs.sync(self._folders.root)
         if missing:
             last = max((segment.last for segment in listed(self._folders)), default=0)
-            self._said.append(f"{layout.JOURNAL} was missing: whatever was recorded behind record {last} is lost")
+            losses.mark_cut(self._folders)
+            self._said.append(
+                f"{layout.JOURNAL} was missing: whatever was recorded behind record {last} is lost. {_NO_START}"
+            )
+
+    def _admit_lost_end(self) -> None:
+        """Where the journal has lost its end, let it end where it does: set aside what tells of more."""
+        runs = [run.last for file in self._survey.files() for run in file.runs]
+        last = max(runs, default=0)
+        error = losses.lost_end(self._folders, last)
+        if error is not None and not losses.is_cut(self._folders):
+            losses.mark_cut(self._folders)
+            self._said.append(
+                f"{error.message}. It goes on from record {last}; what was recorded behind is lost. {_NO_START}"
+            )
+        if not losses.is_cut(self._folders):
+            return
+        at = self._folders.fd(layout.SNAPSHOTS)
+        for seq in [kept.snapshot.seq for kept in losses.ahead(self._folders, last)]:
+            self._quarantine.take(layout.snapshot_name(seq), at, f"the journal ends before it, with record {last}")
+            self._tell(f"{layout.SNAPSHOTS}/{layout.snapshot_name(seq)}", "was moved to")
 
     def _publish_lost(self, span: Span, reason: str) -> None:
         body = dumps({"first": span.first, "last": span.last, "reason": reason}).encode() + b"\n"
@@ -202,4 +303,11 @@ class _Repair:
 
     def _tell(self, path: str, what: str) -> None:
         for found in self._quarantine.take_found():
-            self._said.append(f"{path} {what} quarantine/{found.name}: {found.reason}")
+            self._moved.append(f"{path} {what} quarantine/{found.name}: {found.reason}")
+
+
+def _few(tasks: list[str]) -> str:
+    """Name tasks, but not without end."""
+    shown = list(dict.fromkeys(tasks))
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more if shown else "all of it, as far as there is any"

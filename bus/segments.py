@@ -260,5 +260,5 @@ def unreachable(sealed: Iterable[Segment]) -> BusCorrupt:
     return BusCorrupt(
         f"{gaps}, and there is no snapshot behind them that this program understands",
         path=layout.SEGMENTS,
-        hint="use the version that wrote the snapshots, or move the bus away and run again",
+        hint="use the version that wrote the snapshots, or let the journal end before: conductor doctor TRACK --repair",
     )

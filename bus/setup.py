@@ -51,6 +51,7 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
         found = fs.stat_fd(root)
         names = fs.names(root)
         if layout.FORMAT not in names:
+            check_format(Folders(fs, path, root))
             _refuse_foreign(names, path)
             if sync:  # whoever made it may have been killed before its name was on disk
                 _sync_name(fs, path)
@@ -121,13 +122,18 @@ def furnish(folders: Folders, check_lock: Callable[[], None], *, sync: bool) -> 
         notes += _move_legacy(folders, check_lock)
         check_lock()
         fs.replace(_NEW, root, layout.GITIGNORE, root, b"*\n", sync=sync)
-        body = dumps({"major": MAJOR, "minor": _MINOR, "bus": uuid.uuid4().hex, "caps": {}})
-        fs.replace(_NEW, root, layout.FORMAT, root, body.encode() + b"\n", sync=sync)
+        write_format(folders, sync=sync)
     for name in layout.FOLDERS:
         folders.make(name)
     if sync:
         fs.sync(root)
     return notes
+
+
+def write_format(folders: Folders, *, sync: bool) -> None:
+    """Make FORMAT."""
+    body = dumps({"major": MAJOR, "minor": _MINOR, "bus": uuid.uuid4().hex, "caps": {}})
+    folders.fs.replace(_NEW, folders.root, layout.FORMAT, folders.root, body.encode() + b"\n", sync=sync)
 
 
 def _move_legacy(folders: Folders, check_lock: Callable[[], None]) -> list[str]:

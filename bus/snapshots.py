@@ -1,7 +1,8 @@
 """`snapshots/<seq>.json`: a state that follows from the journal, so that a start reads only what came behind it.
 
 Three lines: what it is of and where in the journal it belongs, the state, and a checksum over both. A snapshot is only
-a saving. It is not synced, and one that is torn or whose place is not found in the journal is passed over.
+a saving. It is not synced, and one that is torn or whose place is not found in the journal is passed over. Only where a
+repair had to give records up it is more: the state behind the gap stands nowhere else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bus._fs import Refused, passes
 from bus.contract import Snapshot
 from bus.errors import BusGone
 from bus.folders import Folders
-from bus.segments import Place
+from bus.segments import Place, listed
 from bus.wire import JsonObject, dumps
 
 FORMAT = 1
@@ -41,6 +42,8 @@ class Kept:
     """The boot in which it was written; empty where `events/` had not been looked at in it yet."""
     size: int
     """Bytes of its file."""
+    unsynced: str
+    """The boot with which the records that it follows from may be lost; empty where they were on disk."""
 
 
 class Keeper:
@@ -63,12 +66,13 @@ class Keeper:
         """Tell whether so much was journaled since that another one pays: `times` the size of the last one."""
         return self.behind >= max(EVERY, times * self._size)
 
-    def keep(self, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str]) -> None:
-        """Write a snapshot; where that is impossible now, nothing happens until the next one is due."""
+    def keep(self, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str], *, synced: bool) -> None:
+        """Write a snapshot; where that is impossible now, nothing happens until the next one is due. `synced` says
+        whether the journal is on disk."""
         self.behind = 0
         try:
             boot = self._folders.fs.boot() if self.seen else ""
-            self._size = write(self._folders, scratch, snapshot, place, events, boot)
+            self._size = write(self._folders, scratch, snapshot, place, events, boot, synced=synced)
         except FileNotFoundError:  # our scratch, swept by whoever took the track over
             return
         except OSError as error:
@@ -77,9 +81,19 @@ class Keeper:
 
 
 def write(
-    folders: Folders, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str], boot: str
+    folders: Folders,
+    scratch: str,
+    snapshot: Snapshot,
+    place: Place,
+    events: Mapping[str, str],
+    boot: str,
+    *,
+    synced: bool,
 ) -> int:
-    """Keep a snapshot, then remove all but the last KEPT; return its size. Raises OSError."""
+    """Keep a snapshot, then remove all but the last KEPT; return its size. Raises OSError.
+
+    Where records were lost it is synced: no start gets over the gap without one.
+    """
     head = {
         "format": FORMAT,
         "seq": snapshot.seq,
@@ -87,21 +101,24 @@ def write(
         "place": {"file": place.file, "end": place.end, "crc": place.crc},
         "events": events,
         "boot": boot,
+        "unsynced": "" if synced else folders.fs.boot(),
     }
     body = f"{dumps(head)}\n{dumps(snapshot.state)}\n".encode()
     whole = b"%ssha256:%s\n" % (body, hashlib.sha256(body).hexdigest().encode())
     at = folders.refresh(layout.SNAPSHOTS)
-    folders.fs.replace(scratch, folders.refresh(layout.TMP), layout.snapshot_name(snapshot.seq), at, whole)
-    seqs = _seqs(folders)
-    later = [seq for seq in seqs if seq > snapshot.seq]  # of a journal that has lost its end since
-    for seq in (*later, *seqs[len(later) + KEPT :]):
+    needed = any(segment.lost for segment in listed(folders))
+    name = layout.snapshot_name(snapshot.seq)
+    folders.fs.replace(scratch, folders.refresh(layout.TMP), name, at, whole, sync=needed)
+    present = seqs(folders)
+    later = [seq for seq in present if seq > snapshot.seq]  # of a journal that has lost its end since
+    for seq in (*later, *present[len(later) + KEPT :]):
         folders.fs.discard(layout.snapshot_name(seq), at)
     return len(whole)
 
 
 def read_all(folders: Folders) -> Iterator[Kept]:
     """Yield the snapshots that are whole, newest first. Whether their place fits the journal is for the reader."""
-    for seq in _seqs(folders):
+    for seq in seqs(folders):
         try:
             found = read(folders, seq)
         except FileNotFoundError:  # a newer one came, and this one went
@@ -127,12 +144,13 @@ def read(folders: Folders, seq: int) -> Kept | None:
         if head["format"] != FORMAT or head["seq"] != seq:
             return None
         place = Place(int(head["place"]["file"]), int(head["place"]["end"]), str(head["place"]["crc"]))
-        return Kept(Snapshot(seq, head["epoch"], json.loads(state)), place, head["events"], head["boot"], len(whole))
+        found = Snapshot(seq, head["epoch"], json.loads(state))
+        return Kept(found, place, head["events"], head["boot"], len(whole), head.get("unsynced", ""))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _seqs(folders: Folders) -> list[int]:
+def seqs(folders: Folders) -> list[int]:
     """The seqs of the snapshots that are there, newest first."""
     try:
         names = folders.fs.names(folders.fd(layout.SNAPSHOTS))

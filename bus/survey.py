@@ -11,6 +11,7 @@ from bus._fs import Refused, Withheld
 from bus.errors import BusCorrupt
 from bus.folders import Folders
 from bus.lines import Chain, crc_of, head_of, split
+from bus.reader import FileReader
 from bus.recovery import look_through
 from bus.segments import Files, Segment, first_seq, is_beginning, listed, open_active, read_segment, refused
 from bus.wire import WireError, decode_sound, is_line
@@ -74,6 +75,7 @@ class Survey:
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
         self._fs = folders.fs
+        self._load_plan = FileReader(folders).load_plan
 
     def files(self) -> list[File]:
         """All files that are there, in order."""
@@ -153,14 +155,23 @@ class Survey:
             self._fs.close(fd)
 
     def _has_payload(self, line: bytes) -> bool:
-        """Tell whether a sound line is a record, with its payload where that is a blob."""
+        """Tell whether a sound line is a record, with all that it names: a payload in a blob, a plan."""
         try:
             head_of(line)
             if b'"blob":"' in line:
                 blobs.resolve(self._folders, decode_sound(line))
+            if (plan := plan_of(line)) is not None:
+                self._load_plan(plan[0])
         except (WireError, BusCorrupt):
             return False
         return True
+
+    def records(self, files: Iterable[File], *, check: bool = True) -> Iterator[tuple[int, bytes]]:
+        """Yield (seq, line) of all that is sound; with `check` only what has all that it names."""
+        for file in files:
+            if not file.is_lost:
+                with closing(self._sound(file.segment, check=check)) as lines:
+                    yield from lines
 
     def bridges(self, files: list[File], last: int) -> Iterator[snapshots.Kept]:
         """Yield the snapshots of which the record is there, behind the last gap, newest first."""
@@ -196,6 +207,14 @@ class Survey:
         if segment is None:
             return layout.JOURNAL, self._folders.root
         return segment.name, self._folders.fd(layout.SEGMENTS)
+
+
+def plan_of(line: bytes) -> tuple[str, str] | None:
+    """Return (SHA-256 of the plan, project) of a line that begins a round; None for any other."""
+    if b'"type":"RUN_STARTED"' not in line:
+        return None
+    payload = decode_sound(line).payload
+    return str(payload.get("plan_sha")), str(payload.get("project"))
 
 
 def gaps_of(files: Iterable[File]) -> Iterator[Span]:

@@ -25,6 +25,7 @@ from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
+from conductor.runtime.strangers import refuse_strangers
 from conductor.runtime.track_lock import TrackLock
 
 STOP_MARGIN = 5.0
@@ -53,7 +54,9 @@ class Session:
             if first is None or self._replayed.run is not None:
                 first = begin(request, self._replayed)
             self.start: Start = first
-            if first.first is None:  # no loop will run, which would remove them
+            if first.first is not None:
+                refuse_strangers(self.host, self._replayed, to_stop=request.to_stop)
+            else:  # no loop will run, which would remove them
                 Inbound(self.host, self._replayed.messages, self.host.notes.append).forget_recorded()
             self.clock: Clock = SystemClock()
             self.terminated = False

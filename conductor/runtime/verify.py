@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from bus.contract import Reader, Snapshot
 from conductor.runtime.replay import Replayed, replay
 
+_GAP = "records are lost, as a repair said, and it stands for them"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -22,11 +24,18 @@ class Finding:
 
 def verify(reader: Reader) -> Iterator[Finding]:
     """Replay the whole journal, compare each snapshot at its place, and compare the state at the end with what a start
-    from the newest snapshot makes of it. Raises BusError where the journal itself is damaged."""
+    from the newest snapshot makes of it. Raises BusError where the journal itself is damaged.
+
+    Where a repair had to give records up, it begins with the oldest snapshot behind them.
+    """
     kept = {one.seq: one for one in reader.snapshots()}
     any_kept = bool(kept)
     whole = Replayed()
-    for record in reader.records():
+    lost = max((last for _, last in reader.lost()), default=0)
+    if lost:
+        first = _bridge(kept, lost, reader, whole)
+        yield Finding(first, True, f"what stands before the snapshot after record {first} cannot be compared: {_GAP}")
+    for record in reader.records(whole.last_seq):
         whole.take(record, reader.load_plan)
         snapshot = kept.pop(record.seq, None)
         if snapshot is not None:
@@ -40,6 +49,16 @@ def verify(reader: Reader) -> Iterator[Finding]:
             f"the whole journal can be replayed, all {whole.last_seq} records; there is no snapshot to compare with it"
         )
         yield Finding(whole.last_seq, True, text)
+
+
+def _bridge(kept: dict[int, Snapshot], lost: int, reader: Reader, whole: Replayed) -> int:
+    """Restore the oldest snapshot behind the last gap, and drop it and those before it from `kept`; return its seq."""
+    for seq in sorted(kept):
+        snapshot = kept.pop(seq)
+        if seq >= lost and whole.restore(snapshot, reader.load_plan):
+            return seq
+    reader.follow(whole)  # which says that nothing leads over the gap
+    return whole.last_seq
 
 
 def _compare(snapshot: Snapshot, whole: Replayed, reader: Reader) -> Finding:

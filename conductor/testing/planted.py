@@ -139,7 +139,9 @@ def _snapshot_then_commit(self: Driver) -> None:
     if state is not None and host._batch:
         seq = host._seq - len(host._batch)
         snapshot = Snapshot(seq, host._recorded_epoch, state)
-        host._keeper.keep(f"{host._owner}.snapshot", snapshot, host._journal.place, host._projection.view.dump())
+        host._keeper.keep(
+            f"{host._owner}.snapshot", snapshot, host._journal.place, host._projection.view.dump(), synced=False
+        )
     _commit_of_driver(self)
 
 

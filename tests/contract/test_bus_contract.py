@@ -98,6 +98,8 @@ def test_messages_are_scanned_in_a_fixed_order_until_discarded(bus: Any) -> None
 
 def test_messages_survive_a_conductor(bus: Any) -> None:
     host = bus.host()
+    host.stage("NOTE", {}, NOW)
+    host.commit()
     os.close(host.create_attempt(ATTEMPT))
     sent = message("NOTE", {"text": "hi"})
     bus.hand(ATTEMPT).publish(sent)
@@ -221,6 +223,8 @@ def test_revoked_once_for_the_first_reason(bus: Any) -> None:
 
 def test_a_worker_sees_the_newest_epoch(bus: Any) -> None:
     host = bus.host()
+    host.stage("NOTE", {}, NOW)
+    host.commit()
     os.close(host.create_attempt(ATTEMPT))
     hand = bus.hand(ATTEMPT)
     assert hand.newest_epoch() == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from bus.errors import BusError, BusGone
 from bus.repair import repair
@@ -11,6 +12,7 @@ from conductor.cli.examine.root import as_problem
 from conductor.cli.guard import refuse_from_worker
 from conductor.cli.load import open_track
 from conductor.cli.track import Track, taking
+from conductor.runtime.refreeze import plan_again
 from conductor.runtime.replay import Replayed, replay
 
 
@@ -19,7 +21,7 @@ def mend(track: Track) -> Iterator[Finding]:
     refuse_from_worker(track)
     try:
         with taking(track):
-            lost = repair(track.bus, follower=Replayed())
+            lost = repair(track.bus, follower=Replayed(), plan_again=partial(plan_again, track.dir))
     except BusGone:
         if track.bus.exists():
             raise

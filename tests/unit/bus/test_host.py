@@ -18,6 +18,7 @@ from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.reader import open_reader
 from bus.wire import AttemptId, ExitRecord, Message, Stamp, TaskId, encode_message
+from tests.unit.bus.journals import put
 
 NOW = Stamp(1.0, 2.0, "boot")
 ATTEMPT = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")
@@ -145,6 +146,7 @@ def test_the_wrapper_runs_this_program(root: Path, host: FileHost, tmp_path: Pat
 def test_what_attempts_and_conductors_of_the_past_left_is_swept(root: Path, host: FileHost) -> None:
     """Also of an attempt that ended long ago: a power cut may have brought its scratch files back."""
     alive = layout.attempt_id(TaskId("1.1"), 2, "ffffffff")
+    put(host, "begun")
     os.close(host.create_attempt(ATTEMPT))
     live = host.create_attempt(alive)
     host.close()

@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from bus import journal, layout
+from bus import journal, layout, losses
 from bus.errors import BusCorrupt, BusGone, BusUnsafe, HeldByOther
 from bus.reader import open_reader
 from bus.repair import repair
 from conductor.testing.disk import Killed, ModelDisk
-from tests.unit.bus.journals import Texts, names, put, start, texts
+from tests.unit.bus.journals import NOW, Texts, final, names, put, start, texts
 
 ALL = [str(number) for number in range(1, 12)]
 
@@ -185,8 +185,9 @@ def test_requirement_5_a_journal_that_may_not_be_opened_is_not_damaged(root: Pat
 def test_a_journal_that_was_removed(root: Path, snapshot: bool) -> None:
     filled(root, snapshot=snapshot)
     (root / "queue.jsonl").unlink()
-    (said,) = repair(root)
-    assert said == "queue.jsonl was missing: whatever was recorded behind record 8 is lost"
+    said = repair(root)
+    assert "queue.jsonl was missing: whatever was recorded behind record 8 is lost" in said[-1]
+    assert len(said) == 1 + snapshot, "a snapshot of what is lost is set aside"
     assert state(root) == ALL[:8]
 
 
@@ -315,3 +316,121 @@ def test_requirement_3_a_repair_that_dies_at_any_call_can_be_run_again(damage: s
         host.close()
     assert ends[0][0] == ALL or not (snapshot and "segment" in damage)
     assert all(end == ends[0] for end in ends), [(at, end) for at, end in enumerate(ends) if end != ends[0]]
+
+
+def test_a_snapshot_that_stands_for_lost_records_is_on_disk_and_so_are_those_after_it() -> None:
+    """It is all that is known of them: a power cut must not take it."""
+    disk = ModelDisk()
+    filled("/bus", snapshot=True, disk=disk)
+    DAMAGE["first segment"](disk)
+    repair("/bus", fs=disk.process())
+    disk.power_cut(Random(1))
+    assert state_on(disk) == ALL
+    host = start("/bus", fs=disk.process())
+    for text in ("x", "y", "z"):
+        put(host, text)
+        host.checkpoint({"texts": [*ALL, text]})
+    host.close()
+    disk.power_cut(Random(1))
+    assert state_on(disk) == [*ALL, "z"]
+
+
+def state_on(disk: ModelDisk) -> list[str]:
+    follower = Texts()
+    start("/bus", follower, fs=disk.process()).close()
+    return follower.texts
+
+
+def test_where_no_snapshot_is_left_that_leads_over_lost_records_the_journal_ends_before_them(root: Path) -> None:
+    filled(root, snapshot=True)
+    harm(segment(root, 5), "6")
+    repair(root)
+    for kept in (root / "snapshots").iterdir():
+        kept.unlink()
+    with pytest.raises(BusCorrupt, match="there is no snapshot behind them") as caught:
+        start(root, Texts())
+    assert "--repair" in str(caught.value.hint)
+    assert "the journal ends before record 6 now" in repair(root, follower=Texts())[-1]
+    assert state(root) == ALL[:5]
+
+
+def rounds(root: Path) -> None:
+    """Two rounds of which the second goes on; `1` and `2` are done in the first, `3` in the second."""
+    host = start(root)
+    sha = host.freeze_plan(b"{}")
+    for run, tasks in (("first", "12"), ("second", "3")):
+        host.stage("RUN_STARTED", {"run": run, "plan_sha": sha, "project": "/p"}, NOW)
+        host.commit()
+        for task in tasks:
+            final(host, "TASK_COMPLETE", task)
+        if run == "first":
+            host.stage("RUN_ENDED", {}, NOW)
+            host.commit()
+    put(host, "last")
+    host.close()
+
+
+def journal_of(root: Path) -> list[str]:
+    return [record.type for record in open_reader(root).records()]
+
+
+@pytest.mark.parametrize(
+    ("seq", "said", "not_said"),
+    [
+        (1, "Done work that is recorded only there is done again: 1, 2, 3.", "found again"),
+        (
+            2,
+            "found again in their folders, not done twice; done work that is recorded only there is done again: 3.",
+            "?",
+        ),
+        (5, "Done work that is recorded only there is done again: 3.", "found again"),
+        (6, "found again in their folders, not done twice. ", "done again"),
+    ],
+)
+def test_a_cut_says_which_work_is_found_again_and_which_is_done_again(
+    root: Path, seq: int, said: str, not_said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round goes on under its own names; of one whose beginning is lost nothing is known."""
+    monkeypatch.setattr(journal, "SEGMENT", 1 << 20)
+    rounds(root)
+    lines = (root / "queue.jsonl").read_bytes().splitlines(keepends=True)
+    lines[seq - 1] = lines[seq - 1].replace(b'"crc":"', b'"crc":"x', 1)
+    (root / "queue.jsonl").write_bytes(b"".join(lines))
+    text = repair(root)[-1]
+    assert said in text
+    assert not_said not in text
+    host = start(root)
+    assert losses.is_cut(host.folders)
+    host.close()
+
+
+@pytest.mark.parametrize("harmed", [True, False])
+def test_a_frozen_plan_is_made_again_where_its_source_gives_the_same(root: Path, harmed: bool) -> None:
+    rounds(root)
+    (plan,) = (root / "plan").iterdir()
+    if harmed:
+        plan.write_bytes(b"changed")
+    else:
+        plan.unlink()
+    asked: list[str] = []
+
+    def again(project: str) -> bytes:
+        asked.append(project)
+        return b"{}"
+
+    assert "was made again from the plan's source" in repair(root, plan_again=again)[-1]
+    assert (asked, plan.read_bytes()) == (["/p"], b"{}")
+    assert len(journal_of(root)) == 7
+
+
+def test_a_round_whose_plan_is_gone_for_good_is_a_record_that_is_lost(root: Path) -> None:
+    """Nothing can be replayed behind it: so the journal ends before it, and a start is possible again."""
+    rounds(root)
+    (plan,) = (root / "plan").iterdir()
+    plan.unlink()
+    said = repair(root, plan_again=lambda project: b"another")
+    assert any(
+        "the frozen plan is not there any more, and the plan's source is another one by now" in one for one in said
+    )
+    assert "the journal ends before record 1 now" in said[-1]
+    assert journal_of(root) == []

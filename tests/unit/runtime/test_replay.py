@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from bus import journal
 from bus.contract import Snapshot
 from bus.errors import BusCorrupt
 from bus.host import open_host
 from bus.memory import MemoryBus
 from bus.reader import open_reader
+from bus.repair import repair
 from bus.wire import AttemptId, Stamp
 from conductor.runtime import messages
 from conductor.runtime.messages import Messages
@@ -146,3 +148,26 @@ def test_ids_of_messages_are_taken_from_the_journal_and_kept_in_snapshots() -> N
     bus.reader().follow(again)
     assert again.snapshot_seq == 2
     assert "ab" * 16 in again.messages
+
+
+def test_behind_records_that_a_repair_gave_up_all_is_compared_from_the_snapshot_that_stands_for_them(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is said that what stands before it cannot be compared."""
+    monkeypatch.setattr(journal, "SEGMENT", 1)
+    root, play = tmp_path / "bus", played()
+    host = open_host(root)
+    write(host, play, checkpoints=[9, 15])
+    host.close()
+    whole = replay(open_reader(root)).digest()
+    sorted((root / "segments").iterdir())[2].unlink()
+    assert "The state is not touched" in repair(root, follower=Replayed())[-1]
+    reader = open_reader(root)
+    findings = list(verify(reader))
+    assert [(one.seq, one.ok) for one in findings] == [(9, True), (15, True), (len(play.journal), True)]
+    assert "what stands before the snapshot after record 9 cannot be compared" in findings[0].text
+    assert replay(reader).digest() == whole
+    for kept in (root / "snapshots").iterdir():
+        kept.unlink()
+    with pytest.raises(BusCorrupt, match="there is no snapshot behind them"):
+        list(verify(open_reader(root)))
