@@ -278,7 +278,11 @@ def test_a_fifo_in_the_place_of_anything_blocks_nobody(
         ("echo '{' >$bus/FORMAT", "bus_format", "FORMAT cannot be read"),
         ("sed -i 2s/RUN/RAN/ $bus/queue.jsonl; sed -i 2s/seq/sec/ $bus/queue.jsonl", "bus_corrupt", "line 2 of the"),
         ("rm $bus/queue.jsonl", "bus_corrupt", "queue.jsonl"),
-        ("rm $bus/FORMAT $bus/queue.jsonl; rm -r $bus/events $bus/epochs; touch $bus/x", "bus_unsafe", "no bus and not empty"),
+        (
+            "rm $bus/FORMAT $bus/queue.jsonl; rm -r $bus/events $bus/epochs; touch $bus/x",
+            "bus_unsafe",
+            "no bus and not empty",
+        ),
     ],
 )
 def test_what_makes_a_bus_unusable_is_a_problem_and_exit_5(
