@@ -12,7 +12,7 @@ from bus import layout
 from bus._fs import passes
 from bus.folders import Folders
 from bus.process import waits_for_disk
-from bus.room import NAMES
+from bus.room import NAMES, NEEDED_AGAIN, free_bytes
 from bus.wire import ProcRecord
 
 SIZE = 1 << 20
@@ -41,13 +41,17 @@ class Reserve:
             self.make(owner, BEFORE_TIME)
 
     def make(self, owner: str, now: float) -> None:
-        """Make the file unless it is there or the disk has no room for it."""
+        """Make the file unless it is there or the disk has no room for it and for going on beside it."""
         at = self._folders.root
         self._again_at = None
         try:
             with contextlib.suppress(FileNotFoundError):
                 if self._fs.stat(layout.RESERVE, at=at).st_size >= SIZE:
                     return
+            free = free_bytes(self._fs.space(at))
+            if free is not None and free < SIZE + NEEDED_AGAIN:
+                self._again_at = now + AGAIN_AFTER
+                return
             # Not zeros: some file systems store none. It is no secret, so it need not be random.
             body = bytes(range(256)) * (SIZE // 256)
             tmp = self._folders.refresh(layout.TMP)

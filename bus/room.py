@@ -12,8 +12,10 @@ from bus.folders import Folders
 NEEDED = 1 << 17
 """Bytes below which a disk counts as full: a result, its message and a batch of records must find room."""
 
-NEEDED_AGAIN = 2 << 20
-"""Bytes below which a disk that was full still counts as full: the reserve that was given up must find room as well."""
+NEEDED_AGAIN = 1 << 20
+"""Bytes below which a disk that was full still counts as full, so that a run does not go on and pause by turns.
+
+The reserve is not among them: it is made again only where so much is left beside it."""
 
 NAMES = 16
 """Files for which there must be room: the folder of an attempt, a result, a message, and the scratch of each."""
@@ -66,12 +68,14 @@ class Room:
             return None
         if found.f_flag & os.ST_RDONLY:
             return why(OSError(errno.EROFS, ""))
-        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
-        inodes = found.f_ffree if os.geteuid() == 0 else found.f_favail
-        # A file system that counts neither says zero of zero.
-        needed = NEEDED_AGAIN if self.failed else NEEDED
-        full = found.f_blocks > 0 and blocks * found.f_frsize < needed
-        return why(OSError(errno.ENOSPC, "")) if full or (found.f_files > 0 and inodes < NAMES) else None
+        full = why(OSError(errno.ENOSPC, ""))
+        free, needed = free_bytes(found), NEEDED_AGAIN if self.failed else NEEDED
+        if free is not None and free < needed:
+            return f"{full} ({_size(free)} free, {_size(NEEDED_AGAIN)} needed to go on)"
+        names = found.f_ffree if os.geteuid() == 0 else found.f_favail
+        if found.f_files > 0 and names < NAMES:
+            return f"{full} (room for {names} more files, for {NAMES} needed to go on)"
+        return None
 
     def _said_by_probe(self, owner: str) -> str | None:
         name = f"{owner}.probe"
@@ -83,3 +87,13 @@ class Room:
         except OSError as error:
             return why(error)
         return None
+
+
+def free_bytes(found: os.statvfs_result) -> int | None:
+    """Return how many bytes we may still write; None where the file system does not count them (zero of zero)."""
+    blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+    return blocks * found.f_frsize if found.f_blocks > 0 else None
+
+
+def _size(size: int) -> str:
+    return f"{size >> 10} KiB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MiB"

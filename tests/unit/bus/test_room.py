@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bus import reserve
+from bus import reserve, room
 from bus._fs import FileSystem
 from bus.errors import BusError, JournalBlocked, NoSpace
 from bus.wire import Stamp
@@ -36,6 +36,25 @@ def test_requirement_32_the_reserve_is_given_up_first_and_made_again_later() -> 
     host.commit()
     assert len(disk.read("/bus/reserve")) == reserve.SIZE
     assert texts("/bus", fs=disk.process()) == ["a", "b", "c", "d"]
+
+
+def test_requirement_32_a_run_goes_on_where_there_is_room_and_the_reserve_never_takes_that_room() -> None:
+    """Neither at a start nor later is the reserve made of what the run needs to go on."""
+    disk = ModelDisk()
+    disk.faults.room = reserve.SIZE + room.NEEDED_AGAIN - 1
+    host = start("/bus", fs=disk.process())
+    assert "reserve" not in disk.names("/bus")
+    disk.faults.room = 0
+    said = host.scan().blocked
+    assert said == "the disk is full (0 KiB free, 1.0 MiB needed to go on)"
+    disk.faults.room = room.NEEDED_AGAIN - 1
+    assert str(host.scan().blocked).startswith("the disk is full (")
+    disk.faults.room = room.NEEDED_AGAIN + 4096
+    for later in (1.0, 2.0):
+        host.stage("NOTE", {"text": "a"}, Stamp(1.0, later * (1 + reserve.AGAIN_AFTER), "boot"))
+        host.commit()
+        assert "reserve" not in disk.names("/bus")
+        assert host.scan().blocked is None
 
 
 def test_requirement_32_a_start_on_a_full_disk_gives_the_reserve_up_and_goes_on() -> None:

@@ -184,9 +184,9 @@ def test_requirement_32_the_disk_tells_by_itself_that_it_is_full(
         return host.scan().blocked
 
     assert told() is None
-    assert told(f_bfree=0, f_bavail=0) == WORDS[errno.ENOSPC]
+    assert told(f_bfree=0, f_bavail=0) == f"{WORDS[errno.ENOSPC]} (0 KiB free, 1.0 MiB needed to go on)"
     assert (root / "conductor.json").read_text().count("the disk is full") == 1
-    assert told(f_ffree=0, f_favail=0) == WORDS[errno.ENOSPC]
+    assert told(f_ffree=0, f_favail=0) == f"{WORDS[errno.ENOSPC]} (room for 0 more files, for 16 needed to go on)"
     assert told(f_blocks=0, f_bfree=0, f_bavail=0, f_files=0, f_ffree=0, f_favail=0) is None
     assert told(f_flag=real.f_flag | os.ST_RDONLY) == WORDS[errno.EROFS]
     assert told() is None
