@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import time
@@ -62,6 +63,8 @@ class Origin:
     environ: Mapping[str, str]
     umask: int = 0o022
     """The user's, for commands; a worker itself lets nobody else read what it makes."""
+    open_files: int | None = None
+    """The user's soft limit of descriptors, for commands; None where the conductor did not raise it."""
 
 
 def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
@@ -96,6 +99,7 @@ class _Run:
         self._signals = signals
         self._environment = command_environment(origin.environ, spec)
         self._umask = origin.umask
+        self._open_files = origin.open_files
         self._folder = os.path.join(spec.bus, attempt_dir(spec.attempt))
         self._stdout = Pump(Log(self._folder, STDOUT, spec.log_cap))
         self._stderr = Pump(Log(self._folder, STDERR, spec.log_cap))
@@ -135,11 +139,14 @@ class _Run:
 
     def _spawn(self, argv: Sequence[str], *, last: bool) -> None:
         """Start the process of a step. The pipes are shared by all steps; after the last one our ends are closed."""
-        own = os.umask(self._umask)
+        own, (soft, hard) = os.umask(self._umask), resource.getrlimit(resource.RLIMIT_NOFILE)
         try:
+            if self._open_files is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files, hard))
             self._pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
         finally:
             os.umask(own)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         self._reaped = False
         if last:
             self._stdout.close_writer()

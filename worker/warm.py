@@ -38,13 +38,16 @@ _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 def serve(arguments: list[str]) -> int:
-    """Run until the socket, whose descriptor is the only argument, is closed at the other side."""
+    """Run until the socket, whose descriptor is the first argument, is closed at the other side.
+
+    A second argument is the soft limit of descriptors that commands get: the conductor has raised its own, and ours.
+    """
     channel = socket.socket(fileno=int(arguments[0]))
     _detach(channel.fileno())
     bonds = Bonds()
     bonds.end_with_parent()
     bonds.become_subreaper()
-    origin = Origin(realm(), dict(os.environ), os.umask(0o077))
+    origin = Origin(realm(), dict(os.environ), os.umask(0o077), int(arguments[1]) if arguments[1:] else None)
     signal.signal(signal.SIGCHLD, _reap)
     gc.collect()
     gc.freeze()

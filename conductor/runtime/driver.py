@@ -155,6 +155,8 @@ class Driver:
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
         if edit := ports.edits(now, self._machine.state):
             entries.append(entry_of(edit))
+        if self._inbound.unreadable and not entries:  # a stop is recorded by now, and its end may never be seen
+            ports.signals.check_leave()
         return entries
 
     def _heed_disk(self, now: float) -> None:

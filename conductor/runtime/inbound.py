@@ -61,6 +61,11 @@ class Inbound:
         """Why something could not be read at this look."""
         self._said = False
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether something could not be read at the last look, so that no end of a worker can be concluded."""
+        return self._trouble is not None
+
     def read(self, attempts: Attempts) -> list[Entry]:
         """Return an entry for each new message of an open attempt and each control, in the scan's order."""
         scan = self._host.scan(attempts.by_task())

@@ -17,6 +17,7 @@ from conductor.plan.collector import without_collector
 from conductor.plan.warnings import brief
 from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.command import order, prompt_text, task_json
+from conductor.runtime.descriptors import check, raise_limit
 from conductor.runtime.driver import Driver, Observer, Ports
 from conductor.runtime.edits import PlanEdits
 from conductor.runtime.inbound import Inbound
@@ -38,6 +39,9 @@ class Session:
     def __init__(self, request: Request) -> None:
         """Check everything, take the track, replay its journal. Raises ConductorError and BusError."""
         self._request = request
+        open_files = raise_limit()
+        if not request.to_stop:
+            check(1)
         # A track that never ran is checked before a bus is made: what is refused leaves nothing behind.
         first = None if (request.bus / "queue.jsonl").exists() else begin(request, Replayed())
         with ExitStack() as stack:
@@ -45,7 +49,7 @@ class Session:
             if first is not None:
                 track.check()
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
-            self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus))))
+            self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus), open_files)))
             self._replayed = Replayed()
             with without_collector():
                 host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)

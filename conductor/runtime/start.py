@@ -33,6 +33,7 @@ from conductor.errors import ConductorError
 from conductor.plan import frozen, load
 from conductor.plan.claims import from_project
 from conductor.plan.source import fingerprint
+from conductor.runtime import descriptors
 from conductor.runtime.command import Places, check_workers, command_notes
 from conductor.runtime.edits import definitions, difference, edited
 from conductor.runtime.paths import check_recordable
@@ -134,6 +135,7 @@ def _start(
 def _checked(start: Start, replayed: Replayed) -> Start:
     """Check that all tasks of the round can be started, and note what was given for nothing."""
     needed = would_run(start, replayed)
+    descriptors.check(min(start.options.max_workers, len(needed)))
     check_workers(start.plan, start.options, needed, start.places)
     return replace(start, notes=(*start.notes, *command_notes(needed, start.options)))
 

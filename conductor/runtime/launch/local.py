@@ -51,8 +51,12 @@ class _Worker:
 class LocalLauncher:
     """The launcher of local processes."""
 
-    def __init__(self, bus: str) -> None:
-        """Start the warm process. `bus` is the path of the bus whose attempts are launched; it need not exist yet."""
+    def __init__(self, bus: str, open_files: int | None = None) -> None:
+        """Start the warm process. `bus` is the path of the bus whose attempts are launched; it need not exist yet.
+
+        `open_files` is the soft limit of descriptors that commands get back; None where ours was not changed.
+        """
+        self._open_files = open_files
         self._realm = realm()
         self._workers: dict[AttemptId, _Worker] = {}
         self._bus = OwnBus(bus)
@@ -60,7 +64,7 @@ class LocalLauncher:
         self._spared: frozenset[str] = frozenset()
         self._keeps = False
         """What policy says of anything that a worker of ours may leave behind: of the tasks, the most lenient."""
-        self._warm = WarmProcess()
+        self._warm = WarmProcess(self._open_files)
 
     @property
     def warm_pid(self) -> int:
@@ -176,7 +180,7 @@ class LocalLauncher:
         self._read_answers()
         self._warm.kill()
         self._warm.close()
-        self._warm = WarmProcess()
+        self._warm = WarmProcess(self._open_files)
 
     def _read_answers(self) -> None:
         self._take_answers()
@@ -193,8 +197,11 @@ class LocalLauncher:
             if answer.pid == 0:
                 worker.life, worker.error = "ended", answer.error
                 continue
-            worker.life, worker.pid, worker.pidfd = "running", answer.pid, answer.pidfd
             worker.existed = True
+            if HAVE_PIDFD and answer.pidfd < 0:  # nothing tells the pid's next owner from it; its lock tells of its end
+                worker.life = "lost"
+                continue
+            worker.life, worker.pid, worker.pidfd = "running", answer.pid, answer.pidfd
             worker.ticks = 0 if HAVE_PIDFD else start_ticks(answer.pid)
             if worker.stop_asked:
                 _signal(worker, signal.SIGTERM)

@@ -26,6 +26,7 @@ FULL_WAIT = 10.0
 
 _CHUNK = 1 << 16
 _FDS = 64
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,22 @@ class Answer:
     pid: int
     """0 where no worker could be made."""
     pidfd: int
-    """The reader's to close; -1 where there is none."""
+    """The reader's to close; -1 where there is none, or where we had no descriptor left to receive it with."""
     error: str | None
 
 
 class WarmProcess:
     """A running warm process. `alive` is False once it takes no more orders; it is not started again by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_files: int | None = None) -> None:
+        """`open_files` is the soft limit that commands get back; None where ours was not changed."""
         ours, theirs = socket.socketpair()
         try:
             theirs.set_inheritable(True)
             start = os.path.join(conductor_bus_start.HOME, "conductor_bus_start.py")
             arguments = [start, conductor_bus_start.WARM_PROCESS, str(theirs.fileno())]
+            if open_files is not None:
+                arguments.append(str(open_files))
             self.pid = _spawn([sys.executable, "-E", "-P", "-S", *arguments])
         except BaseException:
             ours.close()
@@ -95,7 +99,8 @@ class WarmProcess:
         self.alive = False
         self._socket.close()
         while self.pidfds:
-            os.close(self.pidfds.popleft())
+            if (fd := self.pidfds.popleft()) >= 0:
+                os.close(fd)
         if self.pid and _ends_within(self.pid, LAST_WAIT):
             self.pid = 0
         self.kill()
@@ -125,7 +130,9 @@ class WarmProcess:
     def _receive(self) -> None:
         while self.alive:
             try:
-                data, fds, _, _ = socket.recv_fds(self._socket, _CHUNK, _FDS, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+                data, fds, flags, _ = socket.recv_fds(
+                    self._socket, _CHUNK, _FDS, getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+                )
             except BlockingIOError:
                 return
             except OSError:
@@ -134,6 +141,8 @@ class WarmProcess:
             for fd in fds:
                 os.set_inheritable(fd, False)
             self.pidfds.extend(fds)
+            if flags & socket.MSG_CTRUNC:  # the one that came with these bytes; a read never takes more than one
+                self.pidfds.append(-1)
             if not data:
                 self.alive = False
                 return
