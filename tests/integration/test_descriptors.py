@@ -30,12 +30,9 @@ def test_too_few_descriptors_are_refused_before_any_work(project: Project, limit
 
 def test_a_low_limit_is_raised_for_the_run_and_commands_get_theirs_back(project: Project) -> None:
     two(project)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (30, hard))
-    try:
-        running = project.start_run("--no-watch")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    program = ("sh", "-c", 'ulimit -Sn 30; exec "$@"', "sh", sys.executable, "-E", "-P", str(START))
+    running = project.start_run("--no-watch", program=program)
     project.wait_started("1")
     command = next(pid for pid, line in project.processes().items() if "recorder.py" in line)
     assert resource.prlimit(command, resource.RLIMIT_NOFILE) == (30, hard)
