@@ -23,8 +23,9 @@ from bus.wire import Record, WireError, decode_sound, is_line
 TAIL = 256 << 10
 """Bytes of journal behind the snapshot from which the end of a recovery is worth another one."""
 
-ON_THE_WAY = 3
-"""Sizes of a snapshot that are read between two of them: a replay takes less time for a record than a run does."""
+ON_THE_WAY, AT_THE_END = 3, 0.25
+"""Sizes of a snapshot that are read before another one, in the midst of a recovery and at its end: a replay takes less
+time for a record than a run does, and a run that begins should not wait for a large snapshot."""
 
 _SUPERSEDED = "a conductor that had been replaced wrote this in the moment in which its successor began"
 
@@ -235,14 +236,14 @@ class Recovery:
                 self._projection.replay(record)
             if follower is not None:
                 follower.take(record, self._load_plan)
-                if self._keeper.is_due(times=ON_THE_WAY):
+                if self._keeper.is_due(ON_THE_WAY):
                     self._checkpoint(follower, Place(file, end, crc_of(line)))
         self._projection.settle()
         foreign, missing_names = self._projection.finish()
         if missing_names:
             self._projection.restore(missing_names, self._concerning())
         self._keeper.seen = True
-        if follower is not None and (self._keeper.behind > TAIL or self._rebooted):
+        if follower is not None and (self._keeper.is_due(AT_THE_END, TAIL) or self._rebooted):
             self._checkpoint(follower, self._journal.place)
         return foreign
 

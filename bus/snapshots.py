@@ -25,7 +25,7 @@ KEPT = 2
 """Snapshots that are kept: the newest, and the one before it for when the newest cannot be used."""
 
 EVERY = 4 << 20
-"""Bytes of journal after which a snapshot pays, unless it is itself larger than they are."""
+"""Bytes of journal after which a snapshot pays, unless it is itself more than twice as large as they are."""
 
 MAX_SNAPSHOT = 1 << 30
 
@@ -62,9 +62,9 @@ class Keeper:
         """Count from this snapshot on."""
         self.behind, self._size = 0, kept.size if kept else 0
 
-    def is_due(self, *, times: int = 1) -> bool:
-        """Tell whether so much was journaled since that another one pays: `times` the size of the last one."""
-        return self.behind >= max(EVERY, times * self._size)
+    def is_due(self, share: float = 0.5, at_least: int | None = None) -> bool:
+        """Tell whether so much was journaled since that another one pays: `share` of the size of the last one."""
+        return self.behind >= max(EVERY if at_least is None else at_least, share * self._size)
 
     def keep(self, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str], *, synced: bool) -> None:
         """Write a snapshot; where that is impossible now, nothing happens until the next one is due. `synced` says

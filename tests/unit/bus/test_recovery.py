@@ -269,7 +269,7 @@ def test_a_snapshot_is_due_by_the_bytes_since_the_last(root: Path, monkeypatch: 
     assert not host.checkpoint_due()
     put(host, "b", size=3000)
     assert host.checkpoint_due()
-    host.checkpoint({"texts": ["." * 7000]})
+    host.checkpoint({"texts": ["." * 14_000]})
     put(host, "c", size=3000)
     put(host, "d", size=3000)
     assert not host.checkpoint_due()  # the snapshot is large itself
