@@ -89,7 +89,8 @@ class Session:
         first = self.start.first
         assert first is not None, "there is nothing to do"
         self.host.set_durability(self.start.options.durability)
-        self.host.freeze_plan(frozen.dump(self.start.plan))
+        if not self.start.goes_on:  # that of a run that goes on was frozen before its first record
+            self.host.freeze_plan(frozen.dump(self.start.plan))
         with ExitStack() as stack:
             signals = stack.enter_context(Signals())
             working = self._watch(stack, signals, observer) if watch else lambda: False
