@@ -199,7 +199,7 @@ class FileHost(FileReader):
 
     def checkpoint_due(self) -> bool:
         """Tell whether so much was journaled since the last snapshot that another one pays."""
-        return self._keeper.is_due()
+        return self._keeper.is_due() and not self._projection.is_behind
 
     def checkpoint(self, state: JsonObject) -> None:
         """Keep a snapshot of the state after the last committed record; nothing where the disk is full, and while

@@ -24,8 +24,8 @@ TAIL = 256 << 10
 """Bytes of journal behind the snapshot from which the end of a recovery is worth another one."""
 
 ON_THE_WAY, AT_THE_END = 3, 0.25
-"""Sizes of a snapshot that are read before another one, in the midst of a recovery and at its end: a replay takes less
-time for a record than a run does, and a run that begins should not wait for a large snapshot."""
+"""Sizes of a snapshot that are read before another one, in the midst of a recovery and behind it: a replay takes less
+time for a record than a run does."""
 
 _SUPERSEDED = "a conductor that had been replaced wrote this in the moment in which its successor began"
 
@@ -243,8 +243,8 @@ class Recovery:
         if missing_names:
             self._projection.restore(missing_names, self._concerning())
         self._keeper.seen = True
-        if follower is not None and (self._keeper.is_due(AT_THE_END, TAIL) or self._rebooted):
-            self._checkpoint(follower, self._journal.place)
+        # Not here: what a start is waited for is the run's first record. The host's next snapshot is due at once.
+        self._keeper.overdue = self._rebooted or self._keeper.is_due(AT_THE_END, TAIL)
         return foreign
 
     def _begin(self, follower: Follower | None) -> Place | None:

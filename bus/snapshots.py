@@ -56,6 +56,8 @@ class Keeper:
         self.seen = False
         """Whether `events/` was compared with the journal in this boot: until then a snapshot names no boot, and the
         next start looks into the files again."""
+        self.overdue = False
+        """Whether another one pays however little is behind the newest: a recovery was long."""
         self._size = 0
 
     def begin(self, kept: Kept | None) -> None:
@@ -64,12 +66,12 @@ class Keeper:
 
     def is_due(self, share: float = 0.5, at_least: int | None = None) -> bool:
         """Tell whether so much was journaled since that another one pays: `share` of the size of the last one."""
-        return self.behind >= max(EVERY if at_least is None else at_least, share * self._size)
+        return self.overdue or self.behind >= max(EVERY if at_least is None else at_least, share * self._size)
 
     def keep(self, scratch: str, snapshot: Snapshot, place: Place, events: Mapping[str, str], *, synced: bool) -> None:
         """Write a snapshot; where that is impossible now, nothing happens until the next one is due. `synced` says
         whether the journal is on disk."""
-        self.behind = 0
+        self.behind, self.overdue = 0, False
         try:
             boot = self._folders.fs.boot() if self.seen else ""
             self._size = write(self._folders, scratch, snapshot, place, events, boot, synced=synced)

@@ -147,9 +147,8 @@ class Shown:
         self._session = session
         self._screen = screen
         self._fresh: list[Record] = []
-        view = self.look()
-        self._told_to_stop = {task.worker for task in view.tasks if task.stopping}
-        screen.start(view, session.clock.stamp().mono)
+        self._told_to_stop = set(session.machine.state.stopping_attempts())
+        screen.start(session.clock.stamp().mono)
         for note in session.notes:
             screen.note(note)
 
@@ -160,7 +159,7 @@ class Shown:
     def recorded(self, records: list[Record]) -> None:
         """Keep what is on disk for the next look."""
         self._fresh += records
-        self._told_to_stop |= {record.attempt for record in records if record.type == "STOP"}
+        self._told_to_stop |= {record.attempt for record in records if record.type == "STOP" and record.attempt}
 
     def left_alone(self) -> list[str]:
         """Say what becomes of the workers once this process has left.

@@ -27,8 +27,8 @@ class RunScreen(Protocol):
     def __exit__(self, *_: object) -> None:
         """Give the terminal back as it was."""
 
-    def start(self, view: RunView, now: float) -> None:
-        """Show how the run begins. `now` is the time of all calls: `Stamp.mono`."""
+    def start(self, now: float) -> None:
+        """Begin, before the first record. `now` is the time of all calls: `Stamp.mono`."""
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Show what is new: records since the last call (perhaps none), and the time.
@@ -69,8 +69,7 @@ class Fallback:
     def __init__(self, first: RunScreen, then: RunScreen) -> None:
         self._shown = self._first = first
         self._then = then
-        self._begun = 0.0
-        self._look: Callable[[], RunView] | None = None
+        self._begun: float | None = None
 
     def __enter__(self) -> Fallback:
         self._first.__enter__()
@@ -79,14 +78,13 @@ class Fallback:
     def __exit__(self, *error: object) -> None:
         self._try(lambda screen: screen.__exit__(*error))
 
-    def start(self, view: RunView, now: float) -> None:
-        """Show how the run begins."""
-        self._begun, self._look = now, lambda: view
-        self._try(lambda screen: screen.start(view, now))
+    def start(self, now: float) -> None:
+        """Begin."""
+        self._begun = now
+        self._try(lambda screen: screen.start(now))
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Show what is new."""
-        self._look = view
         return self._try(lambda screen: screen.update(view, records, now))
 
     def note(self, text: str) -> None:
@@ -113,6 +111,6 @@ class Fallback:
         self._shown = self._then
         with suppress(Exception):
             self._first.__exit__()
-        if self._look is not None:
-            self._then.start(self._look(), self._begun)
+        if self._begun is not None:
+            self._then.start(self._begun)
         self._then.note(f"the live screen failed ({type(error).__name__}: {error}); the run goes on, in plain lines")

@@ -26,7 +26,7 @@ class JsonScreen:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, view: RunView, now: float) -> None:
+    def start(self, now: float) -> None:
         """Print nothing: the first line is a record, RUN_STARTED or RUN_RESUMED."""
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:

@@ -89,7 +89,7 @@ class LiveScreen:
             self._sink.write(SHOW_CURSOR)
             raise
 
-    def start(self, view: RunView, now: float) -> None:
+    def start(self, now: float) -> None:
         """Take the terminal over. The first picture comes with the first record: before that there is no run."""
         self._take_again()
 

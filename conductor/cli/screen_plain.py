@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from bus.contract import Reader
@@ -47,7 +47,8 @@ class PlainScreen:
         self._track = track
         self._reader = reader
         self._quiet = quiet
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str] | None = None
+        """The names of the tasks, once there was a line to print."""
         self._ends: dict[str | None, str] = {}
         """What the newest attempt of each task that did not succeed came to."""
         self._begun = 0.0
@@ -58,22 +59,21 @@ class PlainScreen:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, view: RunView, now: float) -> None:
-        """Remember when it began, and the tasks that are known."""
+    def start(self, now: float) -> None:
+        """Remember when it began."""
         self._begun = now
-        self._names = {task.id: task.name for task in view.tasks}
 
     def update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float | None:
         """Print a line for each record worth one."""
         if records and not self._quiet:
-            if any(record.type in BEGINS for record in records):
+            if self._names is None or any(record.type in BEGINS for record in records):
                 self._names = {task.id: task.name for task in view().tasks}
-            lines = [line for record in records if (line := self.line(record)) is not None]
+            lines = [line for record in records if (line := self.line(record, self._names)) is not None]
             if lines:
                 self._sink.write("\n".join(lines) + "\n")
         return None
 
-    def line(self, record: Record) -> str | None:
+    def line(self, record: Record, names: Mapping[str, str]) -> str | None:
         """Return one line: the time since the start, the task, what happened to it; None where it is not worth one."""
         said = self._said(record)
         if not said:
@@ -81,7 +81,7 @@ class PlainScreen:
         head = f"{duration(record.t.mono - self._begun):>7}  "
         if record.task is None:
             return head + one_line(said)
-        name = self._names.get(record.task, "")
+        name = names.get(record.task, "")
         subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
         return f"{head}{subject}: {shortened(said, 300)}"
 

@@ -20,7 +20,7 @@ def watch_run(track: Track, loaded: Loaded) -> None:
     """Show the run until it ends or nobody runs it any more."""
     clock = SystemClock()
     with orderly(), LiveScreen(sys.stdout, track, loaded.reader, own=False) as screen:
-        screen.start(loaded.view, clock.stamp().mono)
+        screen.start(clock.stamp().mono)
         rest = LOOK_EVERY
         asleep = False
         while loaded.view.state in OPEN_STATES:

@@ -2,12 +2,13 @@
 
 Every distinct pattern and resource of a plan is one *key*; which keys overlap is a fixed fact of the plan, looked up in
 a tree of path segments and remembered. Two tasks conflict if they claim overlapping keys and at least one exclusively.
+A task enters the index when it is first asked about, so that tasks which are done already cost nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -46,41 +47,51 @@ class _Node:
 
 
 class Keys:
-    """The keys of a plan: who claims which, and which overlap."""
+    """The keys of the tasks that were asked about: who claims which, and which overlap."""
 
     def __init__(self, plan: Plan, *, files: bool = True) -> None:
-        """Index the claims. `files=False` leaves the files out: then only resources exclude each other."""
+        """`files=False` leaves the files out: then only resources exclude each other."""
+        self._tasks = plan.tasks
+        self._files = files
         self._root = _Node()
         self._names: list[str] = []
         self._segments: list[Segments | None] = []
         self._ids: dict[Segments | str, int] = {}
-        self._neighbours: dict[int, tuple[int, ...]] = {}
+        self._neighbours: dict[int, dict[int, None]] = {}
+        """Of each key whose neighbours were asked for: those among the keys of now."""
         self.compared = 0
         """Patterns that were compared so far."""
-        self.claims: list[tuple[Claim, ...]] = [self._claims_of(task, files) for task in plan.tasks]
-        """The claims of each task, by place in the plan."""
+        self._claims: list[tuple[Claim, ...] | None] = [None] * len(plan.tasks)
+
+    def claims(self, index: int) -> tuple[Claim, ...]:
+        """Return the claims of a task, by its place in the plan."""
+        found = self._claims[index]
+        if found is None:
+            found = self._claims[index] = self._claims_of(self._tasks[index])
+        return found
 
     def name(self, key: int) -> str:
         """Return the pattern as first written, or the resource."""
         return self._names[key]
 
-    def neighbours(self, key: int) -> tuple[int, ...]:
-        """Return the keys that overlap `key`, itself among them, ascending."""
+    def neighbours(self, key: int) -> Collection[int]:
+        """Return the known keys that overlap `key`, itself among them."""
         found = self._neighbours.get(key)
         if found is None:
             segments = self._segments[key]
             near = [key] if segments is None else list(self._near(segments))
             self.compared += len(near)
-            found = self._neighbours[key] = tuple(sorted(other for other in near if self._meet(key, other)))
+            found = self._neighbours[key] = dict.fromkeys(other for other in near if self._meet(key, other))
         return found
 
     def shared(self, a: int, b: int) -> tuple[str, str] | None:
         """Return over what the tasks `a` and `b` conflict: (`conflict` or `resource`, its name); None where they do
         not."""
-        theirs = dict(self.claims[b])
-        for key, exclusive in self.claims[a]:
-            for other in self.neighbours(key) if theirs else ():
-                if other in theirs and (exclusive or theirs[other]):
+        ours, theirs = self.claims(a), self.claims(b)
+        for key, exclusive in ours if theirs else ():
+            near = self.neighbours(key)
+            for other, too in theirs:
+                if (exclusive or too) and other in near:
                     kind = "resource" if self._segments[key] is None else "conflict"
                     return kind, self._more_exact(key, other)
         return None
@@ -90,9 +101,9 @@ class Keys:
         a, b = self._names[key], self._names[other]
         return b if any(map(patterns.is_wild, a.split("/"))) else a
 
-    def _claims_of(self, task: TaskSpec, files: bool) -> tuple[Claim, ...]:
+    def _claims_of(self, task: TaskSpec) -> tuple[Claim, ...]:
         claims: dict[int, bool] = {}
-        if files:
+        if self._files:
             for pattern in task.reads:
                 claims[self._file(pattern)] = False
             for pattern in task.files:
@@ -114,6 +125,10 @@ class Keys:
         key = self._key(segments, pattern, segments)
         if key == known:
             self._insert(segments, key)
+            if self._neighbours:  # to overlap is mutual: whoever asked before is told of the new one
+                for other in self.neighbours(key):
+                    if other != key and (asked := self._neighbours.get(other)) is not None:
+                        asked[key] = None
         return key
 
     def _insert(self, segments: Segments, key: int) -> None:
@@ -171,7 +186,7 @@ def listing(plan: Plan, limit: int = MAX_PAIRS, may_compare: int = MAX_COMPARED)
     The scheduler does not use it: it keeps all tasks in conflict apart.
     """
     keys = Keys(plan)
-    suspects, complete = _suspects(keys, may_compare)
+    suspects, complete = _suspects(keys, len(plan.tasks), may_compare)
     found: list[tuple[int, int]] = []
     order = graph.build(plan.tasks)
     for start in range(0, len(suspects), _BLOCK):
@@ -188,11 +203,12 @@ def listing(plan: Plan, limit: int = MAX_PAIRS, may_compare: int = MAX_COMPARED)
     )
 
 
-def _suspects(keys: Keys, may_compare: int) -> tuple[list[int], bool]:
+def _suspects(keys: Keys, tasks: int, may_compare: int) -> tuple[list[int], bool]:
     """Return the tasks that share a key with another one, and whether all were looked at."""
-    holders = Counter(key for claims in keys.claims for key, _ in claims)
+    all_claims = [keys.claims(index) for index in range(tasks)]
+    holders = Counter(key for claims in all_claims for key, _ in claims)
     suspects: list[int] = []
-    for index, claims in enumerate(keys.claims):
+    for index, claims in enumerate(all_claims):
         if keys.compared > may_compare:
             return suspects, False
         if any(sum(holders[other] for other in keys.neighbours(key)) > 1 for key, _ in claims):
@@ -220,13 +236,13 @@ def _unordered(keys: Keys, block: list[int], suspects: list[int], related: list[
     claimed: dict[int, int] = {}
     written: dict[int, int] = {}
     for bit, index in enumerate(block):
-        for key, exclusive in keys.claims[index]:
+        for key, exclusive in keys.claims(index):
             claimed[key] = claimed.get(key, 0) | 1 << bit
             if exclusive:
                 written[key] = written.get(key, 0) | 1 << bit
     for index in suspects:
         rivals = 0
-        for key, exclusive in keys.claims[index]:
+        for key, exclusive in keys.claims(index):
             held = claimed if exclusive else written
             for other in keys.neighbours(key):
                 rivals |= held.get(other, 0)

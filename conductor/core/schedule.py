@@ -58,25 +58,25 @@ class Claims:
 
     def run(self, rank: int) -> None:
         """Let a task hold its keys."""
-        for key, exclusive in self._keys.claims[self._index_of[rank]]:
+        for key, exclusive in self._keys.claims(self._index_of[rank]):
             self._lines.setdefault(key, _Line()).running[rank] = exclusive
 
     def end(self, rank: int) -> None:
         """Let a running task give its keys back."""
-        for key, _ in self._keys.claims[self._index_of[rank]]:
+        for key, _ in self._keys.claims(self._index_of[rank]):
             line = self._lines[key]
             del line.running[rank]
             self._tidy(key, line)
 
     def wait(self, rank: int) -> None:
         """Let a ready task hold its place in the lines of its keys."""
-        for key, exclusive in self._keys.claims[self._index_of[rank]]:
+        for key, exclusive in self._keys.claims(self._index_of[rank]):
             line = self._lines.setdefault(key, _Line())
             insort(line.exclusive if exclusive else line.shared, rank)
 
     def leave(self, rank: int) -> None:
         """Take a waiting task out of the lines."""
-        for key, exclusive in self._keys.claims[self._index_of[rank]]:
+        for key, exclusive in self._keys.claims(self._index_of[rank]):
             line = self._lines[key]
             places = line.exclusive if exclusive else line.shared
             del places[bisect_left(places, rank)]
@@ -85,7 +85,7 @@ class Claims:
     def blocker(self, rank: int) -> int | None:
         """Return a task that a ready one must wait for: the last one waiting in front of it, else a running one."""
         ahead = runner = -1
-        for key, exclusive in self._keys.claims[self._index_of[rank]]:
+        for key, exclusive in self._keys.claims(self._index_of[rank]):
             for neighbour in self._keys.neighbours(key):
                 line = self._lines.get(neighbour)
                 if line is None:

@@ -131,6 +131,11 @@ class State:
         found = (self.tasks[task].attempt for task in self.running)
         return [attempt for attempt in found if attempt is not None]
 
+    def stopping_attempts(self) -> list[AttemptId]:
+        """Return the attempts that were told to stop and hold a slot still, in order of dispatch."""
+        statuses = (self.tasks[task].status for task in self.running)
+        return [status.attempt for status in statuses if isinstance(status, (Running, Exited)) and status.stopping]
+
     def recount(self) -> None:
         """Make `tally` agree with the tasks."""
         self.tally = dict.fromkeys(STATUSES, 0)

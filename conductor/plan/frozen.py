@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 from conductor.core.task import Group, Limits, Plan, PlanWarning, TaskSpec
@@ -60,10 +61,19 @@ def _defaults(kind: type[Any]) -> dict[str, Any]:
 _PLAIN: dict[type[Any], dict[str, Any]] = {
     kind: _defaults(kind) for kind in (TaskSpec, Group, Limits, Plan, PlanWarning)
 }
-_TUPLES: dict[type[Any], tuple[str, ...]] = {
-    kind: tuple(field.name for field in dataclasses.fields(kind) if "tuple[" in str(field.type))
-    for kind in (TaskSpec, Group, Limits, PlanWarning)
-}
+
+
+def _tuples(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
+    """Return the fields that are lists in JSON, with what makes tuples of them: of `verify` also within."""
+    types = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    return {name: _of_tuples if "tuple[tuple[" in type else tuple for name, type in types.items() if "tuple[" in type}
+
+
+def _of_tuples(value: Any) -> Any:
+    return tuple(map(tuple, value))
+
+
+_TUPLES = {kind: _tuples(kind) for kind in (TaskSpec, Group, Limits, PlanWarning)}
 
 
 def _written(value: Any, defaults: dict[str, Any]) -> dict[str, Any]:
@@ -71,12 +81,7 @@ def _written(value: Any, defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(kind: type[Any], data: dict[str, Any]) -> Any:
-    for name in _TUPLES[kind]:
+    for name, make in _TUPLES[kind].items():
         if name in data:
-            data[name] = _tuple(data[name])
+            data[name] = make(data[name])
     return kind(**data)
-
-
-def _tuple(value: Any) -> Any:
-    """Return lists as tuples, `verify` having one level more."""
-    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value

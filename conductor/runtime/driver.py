@@ -108,17 +108,35 @@ class Driver:
 
         Raises LeaveAtOnce at the third interrupt, BusError where the bus was taken away.
         """
+        self.begin(first, then)
+        while not self.ended:
+            self.turn()
+        self.finish()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the round has ended."""
+        return self._machine.ended
+
+    def begin(self, first: Fact, then: Iterable[Fact] = ()) -> None:
+        """Take in how the round begins, and look for the attempts of a conductor that died."""
         behind = [entry_of(fact) for fact in then]
         self._pass([replace(entry_of(first), decides=not behind), *behind])
         self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
-        while not self._machine.ended:
-            look_again = self._show()
-            if entries := self._gather():
-                self._pass(entries)
-                self._checkpoint()
-            else:
-                self._sleep(look_again)
+
+    def turn(self) -> None:
+        """Show and keep what the last pass came to. Then take in what is new; where nothing is, wait for it."""
+        look_again = self._show()
+        self._checkpoint()
+        if entries := self._gather():
+            self._pass(entries)
+        else:
+            self._sleep(look_again)
+
+    def finish(self) -> None:
+        """Show and keep how the round ended."""
         self._show(at_once=True)
+        self._checkpoint()
 
     def _checkpoint(self) -> None:
         """Keep a snapshot where one is due, and at the end of a round."""

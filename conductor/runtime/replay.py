@@ -124,6 +124,6 @@ def replay(reader: Reader, *, whole: bool = False) -> Replayed:
     Raises BusError where the journal, or a plan of it, is damaged.
     """
     result = Replayed()
-    with without_collector():
+    with without_collector(lasting=True):
         reader.follow(result, whole=whole)
     return result

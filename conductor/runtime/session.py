@@ -51,7 +51,7 @@ class Session:
             # The warm process comes before all: nothing that the conductor opens later is inherited by a worker.
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus), open_files)))
             self._replayed = Replayed()
-            with without_collector():
+            with without_collector(lasting=True):
                 host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)
             self.host: FileHost = stack.enter_context(closing(host))
             track.take()

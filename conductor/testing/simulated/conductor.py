@@ -13,7 +13,7 @@ from conductor.core.instructions import LaunchWorker
 from conductor.core.task import Done
 from conductor.plan import frozen
 from conductor.runtime.driver import Driver, Ports
-from conductor.runtime.inbound import Inbound, entry_of
+from conductor.runtime.inbound import Inbound
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
@@ -63,8 +63,10 @@ class SimulatedConductor:
         if self._driver is None:
             self._start()
         else:
-            self.wake_at = self._world.clock.mono + self._driver.turn()
+            self._driver.turn()
+            self.wake_at = self._world.clock.mono + self._driver.seconds
         if self._driver is not None and self._driver.ended:
+            self._driver.finish()
             self._world.say(self, "comes to the end of the round")
             self._world.ends_in_peace(self, layout.epoch_name(self.epoch))
             self._leave()
@@ -133,33 +135,22 @@ class _Driver(Driver):
     def __init__(self, replayed: Replayed, ports: Ports, world: World) -> None:
         super().__init__(replayed, ports)
         self._world = world
-        self._seconds = 0.0
+        self.seconds = 0.0
+        """For how long the last turn would have waited."""
         self._idle = False
 
-    @property
-    def ended(self) -> bool:
-        return self._machine.ended
+    def turn(self) -> None:
+        self.seconds = 0.0
+        super().turn()
 
-    def begin(self, first: Fact) -> None:
-        self._pass([entry_of(first)])
-        self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
-
-    def turn(self) -> float:
-        look_again = self._show()
-        if entries := self._gather():
-            self._pass(entries)
-            self._checkpoint()
-            if self._machine.ended:
-                self._show(at_once=True)
-            return 0.0
+    def _sleep(self, look_again: float | None) -> None:
         self._idle = True
-        self._sleep(look_again)
+        super()._sleep(look_again)
         self._idle = False
-        return self._seconds
 
     def _wait(self, seconds: float, *fds: int) -> None:
         if self._idle:
-            self._seconds = seconds
+            self.seconds = seconds
         else:
             self._world.others_go_on(seconds)
 

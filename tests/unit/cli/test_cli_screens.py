@@ -71,7 +71,7 @@ class Show:
 
     def __init__(self, story: Story, screen: RunScreen) -> None:
         self.story, self.screen, self.seen = story, screen, 0
-        screen.start(story.view(), story.now)
+        screen.start(story.now)
 
     def look(self) -> float | None:
         fresh, self.seen = self.story.records[self.seen :], len(self.story.records)
@@ -182,7 +182,7 @@ def test_nothing_to_do_says_since_when_and_how_to_run_everything_again(story: St
         assert stream.getvalue() == text
     screen, console = live(story)
     with screen:
-        screen.start(story.view(), 0.0)
+        screen.start(0.0)
         screen.idle(story.view(), tasks[:1])
     assert any("Nothing to do: task 1 is done since" in line for line in picture(console))
     stream = io.StringIO()

@@ -129,6 +129,6 @@ def test_keys_are_shared_by_all_ways_of_writing_a_path() -> None:
     keys = conflicts.Keys(plan_of(task_of("a", files=("./x",)), task_of("b", files=("y/../x", "q"))))
     assert keys.shared(0, 1) == ("conflict", "./x")
     assert keys.shared(1, 0) == ("conflict", "./x")
-    assert keys.name(keys.claims[0][0][0]) == "./x"
+    assert keys.name(keys.claims(0)[0][0]) == "./x"
     assert conflicts.Keys(plan_of("a", "b")).shared(0, 1) is None
     assert TaskId("a") == plan_of("a").tasks[0].id

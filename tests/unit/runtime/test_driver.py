@@ -642,6 +642,19 @@ def test_a_snapshot_is_kept_when_one_is_due_and_a_start_reads_only_what_is_behin
     assert taken == list(range(one.bus.snapshots[-1].seq + 1, len(one.bus.lines) + 1))
 
 
+def test_a_run_that_goes_on_shows_its_first_record_before_it_keeps_a_snapshot(stage: Callable[..., Stage]) -> None:
+    one = stage("1", "2 < 1")
+    crash_while(one, "1", go_on)
+    one.workers.behaviour.clear()
+    one.watcher.records.clear()
+    one.bus.snapshot_every = 1
+    kept: list[tuple[str, int]] = []
+    one.watcher.asleep = [lambda: kept.append((one.watcher.records[-1].type, len(one.bus.snapshots)))] * 2
+    one.run()
+    assert kept[0] == ("RUN_RESUMED", 0)
+    assert kept[1][1] == 1
+
+
 @pytest.mark.parametrize(("worth", "kept"), [(1, 1), (1000, 0)])
 def test_the_end_of_a_round_is_worth_a_snapshot_if_enough_was_journaled(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, worth: int, kept: int
