@@ -125,6 +125,21 @@ class Folders:
         except FileNotFoundError as error:  # the folder that we hold open has no name any more
             raise BusGone("the bus was removed while in use", path=self.path) from error
 
+    def clear(self, name: str) -> bool:
+        """Take a file out of the bus's own folder; tell whether nothing has its name now. Raises OSError.
+
+        A folder in its place is set aside, where that is ours to do and possible.
+        """
+        try:
+            self.fs.discard(name, self.root)
+        except OSError:
+            if not self.fs.is_folder(name, self.root):
+                raise
+            if self.evict is not None:
+                self.evict(name, self.root, "a folder in the place of a file")
+            return not self.fs.is_folder(name, self.root)
+        return True
+
     def is_same_root(self) -> bool:
         """Tell whether the bus is still found under its path."""
         try:

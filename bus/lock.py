@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 
 from bus import layout
+from bus._fs import passes, why
 from bus.contract import Holder
 from bus.errors import BusGone, BusUnsafe, HeldByOther
 from bus.folders import Folders, identity
@@ -27,11 +28,18 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
     be on a file below our own directory, whose inode is compared again before each commit.
     """
     fs = folders.fs
-    fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
+    try:
+        fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
+    except OSError as error:
+        if passes(error) or isinstance(error, FileNotFoundError):
+            raise
+        raise _not_ours(folders, why(error)) from error
     try:
         found = fs.stat_fd(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise BusUnsafe("the lock is no file of our own", path=layout.LOCK, hint="remove it, then run again")
+        if not stat.S_ISREG(found.st_mode):
+            raise _not_ours(folders, "not a regular file")
+        if found.st_uid != os.geteuid():
+            raise _not_ours(folders, f"belongs to user {found.st_uid}")
         fs.chmod_fd(fd, 0o600)
         for _ in range(_TRIES):  # somebody who only looks holds it for a moment
             if fs.lock(fd):
@@ -49,6 +57,12 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
         fs.close(fd)
         raise
     return fd
+
+
+def _not_ours(folders: Folders, reason: str) -> BusUnsafe:
+    hint = "look at what it is, and move it away while nothing runs; then run again"
+    place = os.path.join(folders.path, layout.LOCK)
+    return BusUnsafe(f"the lock is no file of our own: {reason}", path=place, hint=hint)
 
 
 def _held(folders: Folders, lock: os.stat_result) -> HeldByOther:

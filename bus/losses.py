@@ -59,7 +59,7 @@ def mark_cut(folders: Folders) -> None:
 
 def forget_cut(folders: Folders) -> None:
     """No attempt lives any more of which the journal does not tell."""
-    folders.fs.discard(layout.CUT, folders.root)
+    folders.clear(layout.CUT)
 
 
 def ahead(folders: Folders, last: int, newest: int | None = None) -> Iterator[snapshots.Kept]:

@@ -27,7 +27,6 @@ from bus.wire import (
     ProcRecord,
     Record,
     WireError,
-    dumps,
     exit_from_json,
     loads_strict,
     proc_from_json,
@@ -267,7 +266,7 @@ def check_format(folders: Folders) -> JsonObject | None:
             raise BusFormat("FORMAT was removed", path=folders.path, hint=REPAIR_HINT) from None
         return None
     except (Refused, ValueError, KeyError, TypeError) as error:
-        hint = f"while nothing runs, put it back from a copy, or write it anew: {dumps({'major': MAJOR, 'minor': 0})}"
+        hint = "while nothing runs, move away what is there; then `conductor doctor TRACK --repair` makes it again"
         raise BusFormat(f"FORMAT cannot be read: {error}", path=folders.path, hint=hint) from error
     if major > MAJOR:
         raise BusFormat(f"the bus has format {major}, this program reads {MAJOR}", path=folders.path, hint="update it")

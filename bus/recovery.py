@@ -71,7 +71,7 @@ def open_journal(
         _check_end(folders, looked.last, say, check)
         if _is_in_doubt(folders):
             files = _renewed(folders, files, _read(folders, files.fd, 0, looked.end), owner, check, sync=True)
-            fs.discard(layout.DOUBT, folders.root)
+            folders.clear(layout.DOUBT)
         return _made(folders, files, looked, keep, check, sync=sync), replace(files, copies=())
     except BaseException:
         fs.close(files.fd)

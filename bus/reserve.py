@@ -55,6 +55,9 @@ class Reserve:
             # Not zeros: some file systems store none. It is no secret, so it need not be random.
             body = bytes(range(256)) * (SIZE // 256)
             tmp = self._folders.refresh(layout.TMP)
+            if self._fs.is_folder(layout.RESERVE, at) and not self._folders.clear(layout.RESERVE):
+                self._again_at = now + AGAIN_AFTER  # it cannot be moved: a run does without
+                return
             self._fs.replace(f"{owner}.reserve", tmp, layout.RESERVE, at, body)
         except FileNotFoundError:  # our scratch, swept by whoever took the track over: the next look says so
             return
