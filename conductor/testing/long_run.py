@@ -1,40 +1,45 @@
-"""Many seeds of the simulation on all cores: what `scripts/simulate` does."""
+"""Many seeds of the simulation on all cores: what `scripts/simulate` does.
+
+The seeds are played by children that are started, not forked: a fork of a process that has threads may copy a lock that
+nobody will ever open, and whoever calls this (a test runner) may have some. Each child says a line for each of its
+blocks, so the first failure in the order of the seeds is found, and one that dies without a word is noticed.
+"""
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import json
 import os
+import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from itertools import cycle
 
+import conductor_bus_start
 from conductor.testing.planted import PLANTED
 from conductor.testing.simulation import Simulation
 
-CHUNK = 20
-"""Seeds that one process plays before it reports."""
+BLOCK = 20
+"""Seeds that a child plays before it says how they went."""
+
+_CHILD = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from conductor.testing.long_run import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""The program of a child: this module, of this very copy of the project, whatever the caller's `sys.path` is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Which seeds, and how."""
-
-    first: int
-    behind: int
-    durability: str | None = None
-    plant: str | None = None
-
-
-def play(job: Job) -> tuple[int, str] | None:
+def play(seeds: range, durability: str | None, plant: str | None) -> tuple[int, str] | None:
     """Play seeds up to the first that fails; return it with what was violated, None where all are clean."""
-    with planted(job.plant):
-        for seed in range(job.first, job.behind):
+    with planted(plant):
+        for seed in seeds:
             try:
-                Simulation(seed, durability=job.durability).run()
+                Simulation(seed, durability=durability).run()
             except Exception as error:  # whatever the program lets out is a finding
                 return seed, f"{type(error).__name__}: {error}"
     return None
@@ -59,37 +64,72 @@ def trace(seed: int, durability: str | None, plant: str | None, out: Callable[[s
     return True
 
 
-def _jobs(options: argparse.Namespace) -> Iterator[Job]:
+def _blocks(options: argparse.Namespace) -> Iterator[range]:
     behind = options.first + options.seeds
-    for first in range(options.first, behind, CHUNK):
-        yield Job(first, min(first + CHUNK, behind), options.durability, options.plant)
+    for first in range(options.first, behind, BLOCK):
+        yield range(first, min(first + BLOCK, behind))
+
+
+def _play_share(options: argparse.Namespace) -> int:
+    """Be a child: play every `jobs`-th block, and say a line for each."""
+    for number, block in enumerate(_blocks(options)):
+        if number % options.jobs == options.share:
+            found = play(block, options.durability, options.plant)
+            sys.stdout.write(json.dumps(found) + "\n")
+            sys.stdout.flush()
+    return 0
+
+
+@contextmanager
+def _children(options: argparse.Namespace) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start the children; those that still play afterwards are ended."""
+    words = ["--seeds", str(options.seeds), "--from", str(options.first), "--jobs", str(options.jobs), *_kind(options)]
+    with ExitStack() as stack:
+        made = []
+        for share in range(options.jobs):
+            argv = [sys.executable, "-P", "-c", _CHILD, conductor_bus_start.HOME, *words, "--share", str(share)]
+            child = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
+            stack.callback(child.kill)
+            made.append(child)
+        yield made
 
 
 def _run_all(options: argparse.Namespace) -> int:
     began, done = time.monotonic(), 0
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        for found in pool.imap(play, _jobs(options)):
-            if found is not None:
+    with _children(options) as children:
+        for block, child in zip(_blocks(options), cycle(children), strict=False):
+            assert child.stdout is not None
+            line = child.stdout.readline()
+            if not line:
+                sys.stdout.write(f"the process that played the seeds {block[0]} to {block[-1]} died: {child.wait()}\n")
+                return 1
+            if found := json.loads(line):
                 seed, what = found
                 sys.stderr.write("\n")
                 sys.stdout.write(f"seed {seed}: {what}\nreplay: {_command(seed, options)}\n")
                 return 1
-            done = min(done + CHUNK, options.seeds)
-            speed = done / max(0.001, time.monotonic() - began)
-            if sys.stderr.isatty() or done % 1000 == 0:
-                sys.stderr.write(f"\r{done} of {options.seeds} seeds clean, {speed:.0f} a second")
-                sys.stderr.flush()
+            done += len(block)
+            _show(done, options.seeds, time.monotonic() - began)
     seconds = time.monotonic() - began
     sys.stderr.write("\n")
     sys.stdout.write(f"{options.seeds} seeds clean in {seconds:.0f} s ({options.seeds / seconds:.0f} a second)\n")
     return 0
 
 
+def _show(done: int, seeds: int, seconds: float) -> None:
+    if sys.stderr.isatty() or done % 1000 == 0:
+        sys.stderr.write(f"\r{done} of {seeds} seeds clean, {done / max(0.001, seconds):.0f} a second")
+        sys.stderr.flush()
+
+
+def _kind(options: argparse.Namespace) -> list[str]:
+    words = [f"--{options.durability}"] if options.durability else []
+    return words + (["--plant", options.plant] if options.plant else [])
+
+
 def _command(seed: int, options: argparse.Namespace) -> str:
     words = ["scripts/simulate", "--seed", str(seed), "--trace"]
-    words += [f"--{options.durability}"] if options.durability else []
-    words += ["--plant", options.plant] if options.plant else []
-    return " ".join(words)
+    return " ".join([*words, *_kind(options)])
 
 
 def main(arguments: list[str]) -> int:
@@ -112,7 +152,10 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--seed", type=int, metavar="S", help="this one alone")
     parser.add_argument("--trace", action="store_true", help="with --seed: tell the story")
+    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.share is not None:
+        return _play_share(options)
     if options.seed is None:
         return _run_all(options)
     if options.trace:

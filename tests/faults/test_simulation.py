@@ -69,6 +69,14 @@ def test_scripts_simulate_stops_at_the_first_seed_that_fails(capsys: pytest.Capt
     assert "without a reason" in capsys.readouterr().out
 
 
+def test_scripts_simulate_does_not_wait_for_a_process_that_died(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conductor.testing.long_run._CHILD", "raise SystemExit(9)")
+    assert main(["--seeds", "40", "--jobs", "2"]) == 1
+    assert capsys.readouterr().out == "the process that played the seeds 0 to 19 died: 9\n"
+
+
 def test_scripts_simulate_says_how_many_were_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "4", "--from", "10", "--jobs", "1", "--process"]) == 0
     assert "4 seeds clean" in capsys.readouterr().out

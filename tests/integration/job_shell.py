@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import termios
 from pathlib import Path
@@ -36,26 +35,21 @@ def main(report: Path, command: list[str]) -> None:
         except OSError:  # the terminal is gone
             return
 
-    job = subprocess.Popen(command, process_group=0, preexec_fn=_default_signals)
-    foreground(job.pid)
-    say(f"pid {job.pid}")
+    defaulted = (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT)
+    job = os.posix_spawn(command[0], command, os.environ, setpgroup=0, setsigmask=(), setsigdef=defaulted)
+    foreground(job)
+    say(f"pid {job}")
     while True:
-        _, status = os.waitpid(job.pid, os.WUNTRACED)
+        _, status = os.waitpid(job, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
             say(f"exit {os.waitstatus_to_exitcode(status)}")
             return
         foreground(os.getpgrp())
         say("stopped")
         if signal.sigwait(ORDERS) == signal.SIGUSR1:
-            foreground(job.pid)
-        os.killpg(job.pid, signal.SIGCONT)
+            foreground(job)
+        os.killpg(job, signal.SIGCONT)
         say("continued")
-
-
-def _default_signals() -> None:
-    for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,15 @@ def test_what_workers_are_forked_from_stays_light() -> None:
     assert not found & heavy
 
 
+def test_what_forks_workers_cannot_start_a_thread() -> None:
+    """A fork copies the locks that other threads hold, and no thread of the child will ever open them."""
+    found = loaded(
+        "import conductor_bus_start; conductor_bus_start.pin_packages(); import worker.warm, ctypes, traceback"
+    )
+    assert "worker.warm" in found
+    assert not found & {"threading", "concurrent.futures", "multiprocessing"}
+
+
 def test_our_packages_win_over_those_on_the_path(tmp_path: Path) -> None:
     for name in ("bus", "conductor", "worker"):
         (tmp_path / name).mkdir()

@@ -60,6 +60,17 @@ def test_no_zombie_after_many_tasks(bench: Bench) -> None:
     assert len(os.listdir(f"/proc/{warm}/fd")) == 4
 
 
+def test_what_forks_has_one_thread_and_so_has_the_worker(bench: Bench) -> None:
+    """A fork copies the locks that other threads hold, and no thread of the child will ever open them."""
+    specs = [bench.launch(("sleep", "69")) for _ in range(3)]
+    workers = [bench.wait_command(spec)["session"] for spec in specs]
+    for pid in (bench.launcher.warm_pid, *workers):
+        assert os.listdir(f"/proc/{pid}/task") == [str(pid)]
+    for spec in specs:
+        bench.launcher.terminate(spec.attempt)
+        bench.wait(spec)
+
+
 def test_what_a_killed_worker_left_is_ended_and_proved_empty(bench: Bench) -> None:
     spec = bench.launch((sys.executable, "-S", ESCAPEE, "pids"))
     path = bench.work / "pids"
