@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bus.wire import Ladder, TaskId
+from conductor.config_values import BUILT_IN, Values, intensity
 from conductor.core.task import Plan, RunOptions
 from conductor.errors import ConductorError
 from conductor.plan.commands import CommandError, split_command
@@ -22,44 +23,6 @@ from conductor.plan.durations import parse_duration
 from conductor.plan.project import project_of_plan
 
 FILE_NAME = "conductor.toml"
-
-
-def intensity(value: str) -> tuple[int | None, float]:
-    """Read `20/5m`: so many failed attempts within so long; `none` is no limit."""
-    if value.strip() == "none":
-        return None, 0.0
-    number, slash, window = value.partition("/")
-    if not slash or not number.strip().isdecimal():
-        raise ValueError(f"{value!r} is neither N/D, such as 20/5m, nor none")
-    seconds = parse_duration(window)
-    return (int(number), seconds) if seconds else (None, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What `conductor.toml` may set, at its built-in values. `conductor.config_file` checks what a file says."""
-
-    max_workers: int = 5
-    retries: int = 2
-    timeout: float = 1800.0
-    stale_after: float = 600.0
-    heartbeat: float = 30.0
-    retry_delay: float = 1.0
-    retry_delay_max: float = 60.0
-    restart_intensity: str = "20/5m"
-    command: tuple[str, ...] | None = None
-    agent: str | None = None
-    on_conflict: str = "serialize"
-    leftovers: str = "kill"
-    never_kill: tuple[str, ...] = ("gpg-agent", "ssh-agent")
-    durability: str = "power"
-    terminate_grace: float = 10.0
-    """Seconds between TERM and KILL when a command is ended."""
-    log_cap: int = 8 << 20
-    """Bytes kept of the beginning, and of the end, of each output stream of an attempt."""
-
-
-BUILT_IN = Values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from conductor.config import BUILT_IN, intensity
+from conductor.config_values import BUILT_IN, intensity
 from conductor.errors import ConductorError
 from conductor.plan.commands import split_command
 from conductor.plan.durations import parse_duration

@@ -19,8 +19,9 @@ from bus.wire import CONDUCTOR_TYPES, TaskId
 from conductor.cli.bus import RESERVED
 from conductor.cli.exit_codes import BusExit, Exit, exit_of
 from conductor.cli.main import VERBS, conductor
-from conductor.config import BUILT_IN, Settings
+from conductor.config import Settings
 from conductor.config_file import ConfigFile
+from conductor.config_values import BUILT_IN
 from conductor.core.codec import EVENTS
 from conductor.core.task import RunOptions, TaskSpec
 from conductor.plan import loads, warnings
