@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bus import blobs, layout, setup
+from bus import attempts, blobs, layout, setup
 from bus._fs import FileSystem, passes, why
+from bus.batch import Batch
 from bus.contract import Control, Follower, Incoming, Scan, Snapshot
 from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace
 from bus.folders import Folders
@@ -33,9 +33,6 @@ from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId
 
 _SWEEP_EVERY = 64
 """Attempts closed between two looks into `tmp/`."""
-
-_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY})
-"""Errors of a rename onto a folder that holds something."""
 
 T = TypeVar("T")
 
@@ -63,8 +60,6 @@ class FileHost(FileReader):
         """The conductor's clock at the last record that was staged."""
         self.notes += self._in_room(lambda: setup.furnish(folders, self._ours.check_lock, sync=sync))
         self._sync = sync
-        self._seq = 0
-        self._batch: list[tuple[bytes, tuple[str, bytes] | None]] = []
         self._ids = _random_ids()
         self._ended: set[str] = set()
         self._recorded_epoch = 0
@@ -93,11 +88,12 @@ class FileHost(FileReader):
         )
         for name in past.run(follower):
             self.notes.append(f"events/{name} does not follow from the journal and was archived")
-        self._seq, self._recorded_epoch = past.seq, past.epoch
+        self._recorded_epoch = past.epoch
         self._in_room(lambda: setup.write_wrapper(self.folders, self._quarantine, _RECOVERY))
         at_least, check = past.epoch, self._ours.check
         self.epoch = self._in_room(lambda: setup.take_epoch(self.folders, at_least, check, sync=self._sync))
         self._owner = self._upkeep.owner = layout.epoch_name(self.epoch)
+        self._batch = Batch(self.folders, self._journal, self._keep, self._owner, past.seq)
         self._projection.scratch = f"{self._owner}.event"
         self._upkeep.write_holder({**self._about, "epoch": self.epoch})
         self._clear_up()
@@ -115,18 +111,11 @@ class FileHost(FileReader):
             return action()
 
     def _clear_up(self) -> None:
-        """Remove what attempts and epochs have left that are over, whenever they ended: whose lock is free, of that
-        nobody is left to use it."""
-        scratch = set(filter(None, map(layout.scratch_owner, self._names(layout.TMP))))
-        statuses = (name.removesuffix(".json") for name in self._names(layout.WORKER_STATUS))
-        over = {owner for owner in scratch if owner == "operator" or (owner.isdigit() and owner != self._owner)}
-        for owner in sorted({*scratch, *self._names(layout.HEARTBEATS), *statuses}):
-            attempt = AttemptId(owner)
-            with contextlib.suppress(layout.LayoutError, OSError):
-                layout.parse_attempt(attempt)
-                if not self.is_live(attempt):
-                    over.add(owner)
-                    self._upkeep.close_attempt(attempt)
+        """Remove what attempts and epochs have left that are over, whenever they ended."""
+        over, dead = attempts.strays(self.folders, self._owner)
+        for attempt in dead:
+            with contextlib.suppress(OSError):
+                self._upkeep.close_attempt(attempt)
         self._ours.check()
         setup.sweep(self.folders, over)
 
@@ -145,9 +134,9 @@ class FileHost(FileReader):
     ) -> Record:
         """Add a record to the batch in memory; nothing is written before `commit`."""
         record = Record(
-            seq=self._seq + 1,
+            seq=self._batch.last + 1,
             epoch=self.epoch,
-            t=Stamp(t.wall, t.mono, t.boot, self._seq + 1 - len(self._batch)),
+            t=Stamp(t.wall, t.mono, t.boot, self._batch.first),
             id=id or next(self._ids),
             type=type,
             source=source,
@@ -156,46 +145,30 @@ class FileHost(FileReader):
             attempt=attempt,
             payload=payload,
         )
-        self._batch.append(blobs.encode(record))
-        self._seq, self._now = record.seq, t.mono
+        self._batch.add(record)
+        self._now = t.mono
         return record
 
     def commit(self) -> None:
         """Append the batch with one write. Raises JournalBlocked where the disk is full or read-only (the batch is
         kept), BusGone where the bus is not ours any more: then nothing was written."""
-        if not self._batch:
+        if self._batch.is_empty:
             return
         self._ours.check()
         try:
-            self._in_room(self._write_batch)
+            self._keeper.behind += self._in_room(self._batch.write)
         except OSError as error:
             raise self._unwritten(error) from error
         self._recorded_epoch = self.epoch
         self._batch.clear()
-        self._rotate()
+        self._batch.rotate()
         self._reserve.look(self._owner, self._now)
-
-    def _write_batch(self) -> None:
-        for _, blob in self._batch:
-            if blob is not None:
-                blobs.store(self.folders, *blob, scratch=f"{self._owner}.blob", sync=self._sync)
-        data = b"".join(line for line, _ in self._batch)
-        self._journal.append(data, self._keep)
-        self._keeper.behind += len(data)
 
     def _unwritten(self, error: OSError) -> BusError:
         if passes(error):
             return JournalBlocked(f"the bus cannot be written: {why(error)}", path=self.folders.path)
         self._ours.check()  # whoever took the track over may have swept our scratch file
         return BusError(f"the bus cannot be written: {why(error)}", path=self.folders.path)
-
-    def _rotate(self) -> None:
-        """Seal the journal's file if that is due; where the disk is full, after a later batch."""
-        try:
-            self._journal.rotate(self._seq, f"{self._owner}.journal")
-        except OSError as error:
-            if not passes(error):
-                raise BusError(f"the journal cannot be sealed: {why(error)}", path=self.folders.path) from error
 
     def checkpoint_due(self) -> bool:
         """Tell whether so much was journaled since the last snapshot that another one pays."""
@@ -204,11 +177,11 @@ class FileHost(FileReader):
     def checkpoint(self, state: JsonObject) -> None:
         """Keep a snapshot of the state after the last committed record; nothing where the disk is full, and while
         `events/` is behind: the next start would not see that."""
-        if self._batch:
+        if not self._batch.is_empty:
             raise ValueError("a snapshot is of what is committed, and something is staged")
-        if not self._seq or self._projection.is_behind:
+        if not self._batch.last or self._projection.is_behind:
             return
-        snapshot = Snapshot(self._seq, self._recorded_epoch, state)
+        snapshot = Snapshot(self._batch.last, self._recorded_epoch, state)
         scratch, events = f"{self._owner}.snapshot", self._projection.view.dump()
         self._keeper.keep(scratch, snapshot, self._journal.place, events, synced=self._sync)
 
@@ -274,40 +247,15 @@ class FileHost(FileReader):
         """
         layout.parse_attempt(attempt)
         self._upkeep.expel_epoch(self.epoch + 1, self._ours.check)
-        bucket = self.folders.make(layout.bucket_dir(attempt))
-        scratch = f"{self._owner}.{attempt}"
-        tmp = self._tmp
-        live = -1
         try:
-            # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
-            scratch = self._create_scratch_folder(scratch, tmp)
-            live = self.fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=tmp)
-            self.fs.chmod_fd(live, 0o600)
-            self.fs.lock(live)
-            for name, body in (files or {}).items():
-                self.fs.create(f"{scratch}/{name}", body, at=tmp)
-            self.fs.rename(scratch, tmp, attempt, bucket)
+            return attempts.create(self.folders, self._owner, attempt, files or {})
         except OSError as error:
-            if live >= 0:
-                self.fs.close(live)
-            with contextlib.suppress(OSError):
-                self.fs.remove_folder(scratch, tmp)
-            if error.errno in _TAKEN and self.has_attempt(attempt):
+            if error.errno in attempts.TAKEN and self.has_attempt(attempt):
                 raise AttemptExists(f"the attempt {attempt} was made before", path=self.folders.path) from error
             if passes(error):
                 self._upkeep.room.lost(error)
                 raise NoSpace(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
             raise
-        return live
-
-    def _create_scratch_folder(self, name: str, tmp: int) -> str:
-        """Make a folder that is surely ours, and return its name: another one where the wanted name is taken."""
-        try:
-            self.fs.create_directory(name, at=tmp)
-        except FileExistsError:
-            name = f"{name}.{os.urandom(4).hex()}"
-            self.fs.create_directory(name, at=tmp)
-        return name
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:
         """Write `revoked`, now or as soon as the disk has room. Idempotent: the first reason stays."""

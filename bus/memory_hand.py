@@ -1,0 +1,109 @@
+"""A worker's side of the bus in memory, and what an attempt is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bus import layout
+from bus.errors import AlreadyFinished
+from bus.hand import check_foreign, result_message
+from bus.schema import check_content
+from bus.wire import (
+    AttemptId,
+    ExitRecord,
+    JsonObject,
+    Message,
+    ProcRecord,
+    decode_message,
+    dumps,
+    encode_message,
+    loads_strict,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from bus.memory import MemoryBus
+
+COMMAND = "command"
+"""File of an attempt that has the identity of its command."""
+
+
+@dataclass(slots=True)
+class MemoryAttempt:
+    """The folder of an attempt. What is written goes through JSON, so that readers get what a file would give them."""
+
+    watch: int
+    """Reading end of the pipe whose writing end is `live`: it hangs up when the last holder is gone."""
+    files: dict[str, bytes]
+    beats: int = 0
+    status: JsonObject | None = None
+
+
+class MemoryHand:
+    """`bus.contract.Hand` in memory."""
+
+    def __init__(self, bus: MemoryBus, attempt: AttemptId) -> None:
+        self.attempt = attempt
+        self._bus = bus
+        self._own = bus._attempts[attempt]
+
+    def claim(self, proc: ProcRecord) -> bool:
+        """Claim the attempt; False where it was claimed before."""
+        return self._make(layout.PROC, to_json(proc))
+
+    def started(self, pid: int, start_ticks: int, session: int) -> None:
+        """Publish the identity of the command."""
+        self._own.files[COMMAND] = dumps({"pid": pid, "start_ticks": start_ticks, "session": session}).encode()
+
+    def revoked(self) -> str | None:
+        """Return the reason of a stop, None where there is none."""
+        reason = self._own.files.get(layout.REVOKED)
+        return None if reason is None else reason.decode()
+
+    def newest_epoch(self) -> int:
+        """Return the highest epoch of any conductor of this bus."""
+        return self._bus.epoch
+
+    def beat(self) -> None:
+        """Beat."""
+        self._own.beats += 1
+
+    def report_status(self, status: JsonObject) -> None:
+        """Replace the worker status."""
+        self._own.status = loads_strict(dumps(status).encode())
+
+    def publish(self, message: Message, *, durable: bool = False) -> None:
+        """Hand in a message. It goes through bytes, so that what a scan would refuse is refused here (ValueError)."""
+        if message.attempt != self.attempt:
+            raise ValueError(f"a message of {message.attempt} from the hand of {self.attempt}")
+        message = decode_message(encode_message(message))
+        check_content(message)
+        self._bus.inbox[layout.message_name(message.attempt, message.id)] = message
+
+    def report(self, message: Message) -> None:
+        """Keep the payload of a REPORT for `exit.json`, then publish it."""
+        self._own.files[layout.REPORT] = dumps(message.payload).encode()
+        self.publish(message)
+
+    def last_report(self) -> JsonObject | None:
+        """Return the payload of the last REPORT; None where there is none."""
+        body = self._own.files.get(layout.REPORT)
+        return None if body is None else loads_strict(body)
+
+    def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+        """Write the result (once), then publish RESULT with the same body."""
+        message = result_message(self.attempt, to_json(exit))
+        check_foreign(exit, message)
+        if not self._make(layout.EXIT, to_json(exit)):
+            raise AlreadyFinished(f"{self.attempt} has a result already")
+        self.publish(message, durable=durable)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _make(self, name: str, body: JsonObject) -> bool:
+        if name in self._own.files:
+            return False
+        self._own.files[name] = dumps(body).encode()
+        return True
