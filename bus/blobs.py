@@ -63,7 +63,7 @@ def resolve(folders: Folders, record: Record) -> Record:
         return record
     name = str(record.payload["blob"])
     try:
-        body = folders.fs.read_file(layout.blob_name(name), at=folders.fd(layout.BLOBS), cap=MAX_BLOB)
+        body = folders.read(layout.BLOBS, layout.blob_name(name), cap=MAX_BLOB)
         if digest(body) != name:
             raise Refused("the content does not fit the name")
         payload = loads_strict(body)

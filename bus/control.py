@@ -40,7 +40,7 @@ def drop(
         raise BusError(f"the order has {len(data)} bytes, more than {MAX_MESSAGE}")
     folders = open_folders(fs or FileSystem(), os.fspath(root))
     try:
-        tmp, control = folders.fd(layout.TMP), folders.fd(layout.CONTROL)
+        tmp, control = folders.refresh(layout.TMP), folders.refresh(layout.CONTROL)
         scratch = f"{OWNER}.{os.urandom(8).hex()}"
         parsed = map(layout.parse_control_name, folders.fs.names(control))
         # A number near the end of all numbers was made up: those that follow it have no name.

@@ -52,14 +52,19 @@ class Folders:
             if self.evict is not None:
                 self._put_in_place(name, leaf, at)
                 return self.fs.open_directory(leaf, at=at)
-            raise FolderReplaced(f"something else stands in the place of the folder {name}", path=self.path) from error
+            hint = "`conductor run TRACK` puts it aside and makes the folder again"
+            raise FolderReplaced(
+                f"something else stands in the place of the folder {name}", path=self.path, hint=hint
+            ) from error
         except FileNotFoundError as error:
             hint = "`conductor run TRACK` makes it again; if it was removed while in use, find out by what"
             raise BusGone(f"the bus has no folder {name}", path=self.path, hint=hint) from error
         except OSError as error:
             if passes(error):
                 raise
-            raise BusError(f"the folder {name} cannot be opened: {error.strerror}", path=self.path) from error
+            hint = "it must be a folder of the user who runs the conductor, with mode 0700: `ls -ld` shows what it is"
+            text = f"the folder {name} cannot be opened: {error.strerror}"
+            raise BusError(text, path=self.path, hint=hint) from error
 
     def _put_in_place(self, name: str, leaf: str, at: int) -> None:
         """Make a folder where something else stands. That moves to a name beside it first: it may be in the place of
@@ -69,6 +74,25 @@ class Folders:
         self.fs.rename(leaf, at, aside, at)
         self._make_directory(leaf, at)
         self.evict(aside, at, f"stood in the place of the folder {name}")
+
+    def find(self, name: str) -> int | None:
+        """As `fd`, for who looks on; None where the folder is missing or something else stands in its place."""
+        try:
+            return self.fd(name)
+        except (BusGone, FolderReplaced):
+            return None
+
+    def names(self, name: str) -> list[str]:
+        """Return the names in a folder; none where there is no such folder now."""
+        fd = self.find(name)
+        return [] if fd is None else self.fs.names(fd)
+
+    def read(self, name: str, file: str, *, cap: int) -> bytes:
+        """Return a whole file of a folder, as `FileSystem.read_file`; FileNotFoundError where there is no folder."""
+        fd = self.find(name)
+        if fd is None:
+            raise FileNotFoundError(errno.ENOENT, "no folder", name)
+        return self.fs.read_file(file, at=fd, cap=cap)
 
     def refresh(self, name: str) -> int:
         """Return the folder's descriptor after making sure that it is the one that `name` means now.

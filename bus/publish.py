@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bus import layout
+from bus.errors import BusGone
 from bus.folders import Folders
 from bus.wire import MAX_MESSAGE, Message, WireError, encode_message
 
@@ -13,9 +14,9 @@ def publish(folders: Folders, message: Message, *, sync: bool) -> bool:
     data = encode_message(message)
     if len(data) > MAX_MESSAGE:
         raise WireError(f"the message has {len(data)} bytes, more than {MAX_MESSAGE}")
-    tmp, inbox = folders.fd(layout.TMP), folders.fd(layout.INBOX)
     try:
+        tmp, inbox = folders.fd(layout.TMP), folders.fd(layout.INBOX)
         return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)
-    except FileNotFoundError:  # somebody removed and remade a folder since it was opened
+    except (FileNotFoundError, BusGone):  # somebody removed a folder, and may have made it again since it was opened
         tmp, inbox = folders.refresh(layout.TMP), folders.refresh(layout.INBOX)
         return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)

@@ -13,7 +13,6 @@ from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Holder, Snapshot
 from bus.errors import BusCorrupt, BusError, BusFormat, BusUnsafe
 from bus.folders import Folders, open_folders
-from bus.hand import epochs_in
 from bus.lines import REPAIR_HINT
 from bus.process import flock_holders
 from bus.results import is_result
@@ -117,8 +116,8 @@ class FileReader:
 
     def not_ingested(self) -> int:
         """Count messages and controls that no conductor has read yet."""
-        messages = map(layout.parse_message_name, self._names(layout.INBOX))
-        controls = map(layout.parse_control_name, self._names(layout.CONTROL))
+        messages = map(layout.parse_message_name, self.folders.names(layout.INBOX))
+        controls = map(layout.parse_control_name, self.folders.names(layout.CONTROL))
         return sum(found is not None for found in (*messages, *controls))
 
     def load_plan(self, sha: str) -> bytes:
@@ -126,7 +125,7 @@ class FileReader:
         name = layout.plan_name(sha)
         path = f"{layout.PLAN}/{name}"
         try:
-            body = self.fs.read_file(name, at=self.folders.fd(layout.PLAN), cap=MAX_PLAN)
+            body = self.folders.read(layout.PLAN, name, cap=MAX_PLAN)
         except FileNotFoundError as error:
             raise BusCorrupt("the frozen plan is not there any more", path=path, hint=REPAIR_HINT) from error
         except Refused as error:
@@ -190,9 +189,6 @@ class FileReader:
         """Close what was opened."""
         self.folders.close()
 
-    def _names(self, folder: str) -> list[str]:
-        return self.fs.names(self.folders.fd(folder))
-
     def _attempt_json(self, attempt: AttemptId, name: str, *, lines: bool = False) -> list[JsonObject]:
         """Read a file of the attempt: one object, or one in each finished line.
 
@@ -251,7 +247,7 @@ def read_holder(folders: Folders) -> Holder | None:
 def holder_by_lock(folders: Folders, lock: os.stat_result) -> Holder:
     """Say what can be known of a holder whose `conductor.json` is gone or foreign: its lock is held all the same."""
     pid = next(iter(flock_holders(lock)), 0)
-    epoch = max(epochs_in(folders), default=0)
+    epoch = max(filter(None, map(layout.parse_epoch_name, folders.names(layout.EPOCHS))), default=0)
     return Holder(pid, socket.gethostname() if pid else "another host", "unknown", epoch)
 
 
@@ -275,10 +271,7 @@ def check_format(folders: Folders) -> JsonObject | None:
 
 def was_ours(folders: Folders) -> bool:
     """Tell whether a conductor of ours has begun an epoch here."""
-    try:
-        return any(map(layout.parse_epoch_name, folders.fs.names(folders.fd(layout.EPOCHS))))
-    except BusError:
-        return False
+    return any(map(layout.parse_epoch_name, folders.names(layout.EPOCHS)))
 
 
 MAJOR = 1

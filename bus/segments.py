@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from bus import layout
 from bus._fs import FileSystem, Refused, Withheld
-from bus.errors import BusCorrupt, BusError, BusGone, BusUnsafe
+from bus.errors import BusCorrupt, BusError, BusUnsafe
 from bus.folders import Folders, identity
 from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, missing, split
 from bus.wire import MAX_LINE, WireError, is_line
@@ -83,11 +83,7 @@ class Files:
 
 def listed(folders: Folders) -> list[Segment]:
     """Return all segments, in order."""
-    try:
-        names = folders.fs.names(folders.fd(layout.SEGMENTS))
-    except BusGone:  # a bus that was made before there were segments
-        return []
-    found = ((name, layout.parse_segment_name(name)) for name in names)
+    found = ((name, layout.parse_segment_name(name)) for name in folders.names(layout.SEGMENTS))
     return sorted(Segment(span[0], span[1], name, span[2]) for name, span in found if span is not None)
 
 
@@ -113,7 +109,7 @@ def open_files(folders: Folders, flags: int = 0) -> Files | None:
     """Look at the journal; None where the bus was never used. Raises BusCorrupt where there is no such file."""
     active = open_active(folders, flags)
     if active is None:
-        if folders.fs.names(folders.fd(layout.EPOCHS)) or listed(folders):
+        if folders.names(layout.EPOCHS) or listed(folders):
             raise corrupt(layout.JOURNAL, "it is missing")
         return None
     fd, found = active

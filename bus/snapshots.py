@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from bus import layout
 from bus._fs import Refused, passes
 from bus.contract import Snapshot
-from bus.errors import BusGone
 from bus.folders import Folders
 from bus.segments import Place, listed
 from bus.wire import JsonObject, dumps
@@ -131,9 +130,8 @@ def read_all(folders: Folders) -> Iterator[Kept]:
 
 def read(folders: Folders, seq: int) -> Kept | None:
     """Read one snapshot; None where it is torn or none of ours."""
-    at = folders.fd(layout.SNAPSHOTS)
     try:
-        whole = folders.fs.read_file(layout.snapshot_name(seq), at=at, cap=MAX_SNAPSHOT)
+        whole = folders.read(layout.SNAPSHOTS, layout.snapshot_name(seq), cap=MAX_SNAPSHOT)
     except Refused:
         return None
     first, _, rest = whole.partition(b"\n")
@@ -154,8 +152,5 @@ def read(folders: Folders, seq: int) -> Kept | None:
 
 def seqs(folders: Folders) -> list[int]:
     """The seqs of the snapshots that are there, newest first."""
-    try:
-        names = folders.fs.names(folders.fd(layout.SNAPSHOTS))
-    except BusGone:  # a bus that was made before there were snapshots
-        return []
+    names = folders.names(layout.SNAPSHOTS)
     return sorted((seq for name in names if (seq := layout.parse_snapshot_name(name)) is not None), reverse=True)

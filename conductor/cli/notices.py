@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bus import layout
 from bus.reader import FileReader
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
@@ -12,7 +13,10 @@ from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.sleepers import Sleeper, how_to_wake_them, sleepers_of, who_sleeps
 from conductor.cli.track import Track
-from conductor.core.wording import plural, sentence
+from conductor.core.wording import few, plural, sentence
+
+SHOWN_FROM = (layout.INBOX, layout.CONTROL, layout.ATTEMPTS, layout.QUARANTINE)
+"""Folders that `status` looks into, beside the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Notices:
     """How to wake the conductor, where it is suspended."""
     sleepers: tuple[Sleeper, ...] = ()
     """Workers that are suspended."""
+    missing: tuple[str, ...] = ()
+    """Folders of the bus that are not there, and hold what is shown: the picture is without it."""
     put_aside: int = 0
     """Things in quarantine."""
     newest: str | None = None
@@ -42,6 +48,7 @@ class Notices:
             "suspended": self.wake is not None,
             "suspended_workers": [{"attempt": one.attempt, "pid": one.pid} for one in self.sleepers],
             "edited": list(self.edited),
+            "missing_folders": list(self.missing),
             "quarantine": quarantine,
         }
 
@@ -55,6 +62,7 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
         paused=paused_by(reader, holder) if holder else None,
         wake=how_to_wake(holder) if holder and is_suspended(holder) else None,
         sleepers=sleepers_of(reader, filter(None, (task.worker for task in loaded.view.tasks))),
+        missing=tuple(name for name in SHOWN_FROM if reader.folders.find(name) is None),
         put_aside=len(kept),
         newest=newest,
         edited=loaded.view.edited,
@@ -76,6 +84,9 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
             "the next run applies the edit" if notices.ended else "the edit is not applied until this run has ended"
         )
         lines.append(f"The plan was edited since the run began; {applied}")
+    if notices.missing:
+        what = f"The bus lacks {few([f'{name}/' for name in notices.missing])}, or something else stands there"
+        lines.append(f"{what}: what was in it is not shown; a run makes it again")
     if notices.newest is not None:
         number = plural(notices.put_aside, "thing")
         lines.append(f"{number} put aside, the newest {shortened(notices.newest, 120)}. All: {track.command('doctor')}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bus import layout
 from bus._fs import Refused
-from bus.errors import BusGone
 from bus.quarantine import SUFFIX
 from bus.reader import FileReader
 from bus.wire import MAX_MESSAGE, WireError, loads_strict
@@ -12,18 +11,13 @@ from bus.wire import MAX_MESSAGE, WireError, loads_strict
 
 def put_aside(reader: FileReader) -> list[str]:
     """Return the names of what was put aside, oldest first."""
-    try:
-        names = reader.fs.names(reader.folders.fd(layout.QUARANTINE))
-    except BusGone:
-        return []
-    return sorted(name for name in names if not name.endswith(SUFFIX))
+    return sorted(name for name in reader.folders.names(layout.QUARANTINE) if not name.endswith(SUFFIX))
 
 
 def reason_of(reader: FileReader, name: str) -> str:
     """Return why it was put aside."""
     try:
-        at = reader.folders.fd(layout.QUARANTINE)
-        found = loads_strict(reader.fs.read_file(name + SUFFIX, at=at, cap=MAX_MESSAGE))
+        found = loads_strict(reader.folders.read(layout.QUARANTINE, name + SUFFIX, cap=MAX_MESSAGE))
     except (OSError, Refused, WireError):
         return "no reason is kept"
     return str(found.get("reason")) if isinstance(found, dict) else "no reason is kept"

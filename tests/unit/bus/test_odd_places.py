@@ -5,15 +5,19 @@ The names are those of `bus.layout`, so one that is added there is tried here.
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from bus import layout
+from bus.control import drop
 from bus.errors import BusError, BusUnsafe
+from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.losses import forget_cut, is_cut
-from bus.wire import Stamp, TaskId
+from bus.wire import Message, Stamp, TaskId
 from tests.hostile import plant, untouched
 
 NOW = Stamp(1.0, 2.0, "boot")
@@ -70,7 +74,7 @@ def test_requirement_27_a_start_puts_aside_what_stands_in_a_place_or_says_what_t
     root: Path, tmp_path: Path, name: str, kind: str
 ) -> None:
     host = start(root)
-    host.create_attempt(ATTEMPT)
+    os.close(host.create_attempt(ATTEMPT))
     work(host)
     with untouched(tmp_path) as outside:
         plant(kind, root / name, outside)
@@ -118,3 +122,19 @@ def test_requirement_27_a_lock_says_what_it_is(root: Path) -> None:
             open_host(root)
         assert reason in caught.value.message
         assert caught.value.path == str(root / layout.LOCK)
+
+
+def test_orders_and_messages_are_handed_in_where_a_folder_was_removed(root: Path) -> None:
+    """The conductor makes its folders again only at its next look."""
+    host = open_host(root)
+    os.close(host.create_attempt(ATTEMPT))
+    for name in (layout.TMP, layout.CONTROL, layout.INBOX):
+        shutil.rmtree(root / name)
+    drop(root, "stop", who="me")
+    shutil.rmtree(root / layout.TMP)
+    hand = open_hand(root, ATTEMPT)
+    hand.publish(Message("ab" * 16, "NOTE", ATTEMPT, "t", {"text": "a word"}))
+    scan = host.scan()
+    assert [control.verb for control in scan.controls] == ["stop"]
+    assert [item.message.type for item in scan.messages] == ["NOTE"]
+    host.close()

@@ -1,8 +1,10 @@
-"""Verbs that look meet a bus in which anything may stand in the place of anything: an answer, or an error."""
+"""Verbs meet a bus in which anything may stand in the place of anything: an answer, or an error that leads on."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +18,17 @@ if TYPE_CHECKING:
 
 PLAN = "  nodes:\n    - {id: a, name: one, run: [true]}\n    - {id: b, name: two, run: [true]}\n"
 
-FILES = (layout.FORMAT, layout.LOCK, layout.HOLDER, layout.JOURNAL, layout.LOCKS_VIEW, layout.WORKERS_VIEW)
-PLACES = (*FILES, *(folder for folder in layout.FOLDERS if "/" not in folder))
+FILES = (
+    *(layout.FORMAT, layout.GITIGNORE, layout.LOCK, layout.HOLDER, layout.JOURNAL, layout.DOUBT, layout.CUT),
+    *(layout.RESERVE, layout.LOCKS_VIEW, layout.WORKERS_VIEW),
+)
+FOLDERS = tuple(folder for folder in layout.FOLDERS if "/" not in folder)
+NEEDED = frozenset({layout.FORMAT, layout.JOURNAL, layout.PLAN})
+"""Without these nobody can say how a track stands. All else is not missed by whoever looks on."""
+
+LOOKING = (["status", "TRACK", "--json"], ["status", "TRACK"], ["why", "TRACK", "a"], ["logs", "TRACK", "a"])
+CARING = (["events", "TRACK"], ["run", "TRACK", "--dry-run"], ["doctor", "TRACK", "--verify"])
+ACTING = (["stop", "TRACK"], ["reset", "TRACK", "--dry-run"], ["reset", "TRACK"], ["doctor", "TRACK", "--repair"])
 
 
 def fifo(path: Path, outside: Path) -> None:
@@ -28,13 +39,30 @@ def link(path: Path, outside: Path) -> None:
     path.symlink_to(outside)
 
 
-@pytest.mark.parametrize("make", [fifo, link])
-@pytest.mark.parametrize("name", PLACES)
-def test_requirement_27_looking_at_an_odd_bus_ends_with_an_answer_or_an_error(
-    story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, make: object
+def folder(path: Path, outside: Path) -> None:
+    path.mkdir()
+
+
+def nothing(path: Path, outside: Path) -> None:
+    """It was removed."""
+
+
+VERBS: dict[Callable[[Path, Path], None], Sequence[list[str]]] = {
+    fifo: (*LOOKING, *CARING),
+    link: (*LOOKING, *CARING),
+    folder: (*LOOKING, *ACTING),
+    nothing: (*LOOKING, *ACTING),
+}
+
+
+@pytest.mark.parametrize("make", VERBS)
+@pytest.mark.parametrize("name", [*FILES, *FOLDERS])
+def test_requirement_27_each_verb_on_an_odd_bus_ends_with_an_answer_or_an_error_that_leads_on(
+    story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, make: Callable[[Path, Path], None]
 ) -> None:
     story.start(PLAN)
     story.end("a")
+    story.end("b")
     story.die()
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -42,19 +70,43 @@ def test_requirement_27_looking_at_an_odd_bus_ends_with_an_answer_or_an_error(
     path = story.track / ".message-bus" / name
     if path.exists():
         path.rename(tmp_path / "saved")
-    assert callable(make)
     make(path, outside)
-    track = str(story.track)
-    for arguments in (
-        ["status", track, "--json"],
-        ["logs", track, "a"],
-        ["events", track],
-        ["doctor", track, "--verify"],
-        ["run", track, "--dry-run"],
-    ):
-        code = run_command_line(arguments)
+    for words in VERBS[make]:
+        code = run_command_line([str(story.track) if word == "TRACK" else word for word in words])
         shown = capsys.readouterr()
-        assert code in (0, 5), (arguments, shown.err)
+        assert code in (0, 5), (words, shown.err)
         assert "Traceback" not in shown.err + shown.out
         assert "of somebody" not in shown.out
+        if code == 5 and words[0] != "doctor":
+            assert "hint: " in shown.err or json.loads(shown.out)["error"]["hint"], (words, shown.err)
+        if words in LOOKING and name not in NEEDED:
+            assert code == 0, (words, shown.err)
     assert [entry.name for entry in outside.iterdir()] == ["secret"]
+
+
+def test_status_names_the_folders_that_it_could_not_look_into(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be removed while nobody runs, and by whom runs are made again only at the next look."""
+    story.start(PLAN)
+    story.end("a")
+    for name in (layout.INBOX, layout.QUARANTINE):
+        (story.track / ".message-bus" / name).rmdir()
+    (story.track / ".message-bus" / layout.INBOX).touch()
+    assert run_command_line(["status", str(story.track), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing_folders"] == [layout.INBOX, layout.QUARANTINE]
+    assert run_command_line(["status", str(story.track)]) == 0
+    assert "The bus lacks inbox/, quarantine/, or something else stands there: what was in it is not shown" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("name", [layout.PLAN, layout.BLOBS])
+def test_a_folder_of_the_state_itself_that_is_gone_leads_to_the_repair(
+    story: Story, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """A run would make the folder again, and what was in it is missing all the same."""
+    story.start(PLAN)
+    story.progress("a", 50, "x" * 100_000)
+    story.die()
+    (story.track / ".message-bus" / name).rename(story.track / "away")
+    assert run_command_line(["events" if name == layout.BLOBS else "status", str(story.track)]) == 5
+    assert "--repair" in capsys.readouterr().err
