@@ -15,7 +15,7 @@ import select
 import stat
 from collections.abc import Iterator
 
-from bus.process import boot_id
+from bus.process import SHORTAGES, boot_id
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,7 +31,7 @@ _WHY_UNWRITABLE = {
 NO_SPACE = frozenset(_WHY_UNWRITABLE)
 """Errors of a disk that is full or cannot be written now, and may be again."""
 
-_PASSING = NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE}
+_PASSING = NO_SPACE | SHORTAGES | {errno.EINTR, errno.EBUSY, errno.ESTALE}
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 """Errors of `link` on a file system that has none."""

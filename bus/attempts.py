@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from bus import layout, presence
 from bus._fs import FileSystem
@@ -25,11 +25,10 @@ def create(folders: Folders, owner: str, attempt: AttemptId, files: Mapping[str,
     fs = folders.fs
     bucket = folders.make(layout.bucket_dir(attempt))
     tmp = folders.refresh(layout.TMP)
-    scratch = f"{owner}.{attempt}"
+    scratch = _create_scratch(fs, f"{owner}.{attempt}", tmp)
     live = -1
     try:
         # Names of two components, which nobody can turn aside: mkdir has just made the folder, in ours.
-        scratch = _create_scratch(fs, scratch, tmp)
         live = fs.open(f"{scratch}/{layout.LIVE}", os.O_RDWR | os.O_CREAT | os.O_EXCL, at=tmp)
         fs.chmod_fd(live, 0o600)
         fs.lock(live)
@@ -39,9 +38,25 @@ def create(folders: Folders, owner: str, attempt: AttemptId, files: Mapping[str,
     except OSError:
         if live >= 0:
             fs.close(live)
-        with contextlib.suppress(OSError):
-            fs.remove_folder(scratch, tmp)
+        _remove_scratch(fs, scratch, tmp, (layout.LIVE, *files))
         raise
+    return live
+
+
+def lock(folders: Folders, attempt: AttemptId) -> int:
+    """Lock `live` of an attempt that nobody works on; return its descriptor.
+
+    Raises OSError: BlockingIOError where somebody holds the lock, if only to see whether it is held.
+    """
+    fs = folders.fs
+    at = folders.attempt(attempt)
+    try:
+        live, _ = fs.open_regular(layout.LIVE, at=at, flags=os.O_RDWR)
+    finally:
+        fs.close(at)
+    if not fs.lock(live):
+        fs.close(live)
+        raise BlockingIOError(errno.EAGAIN, "the lock of the attempt is held", attempt)
     return live
 
 
@@ -53,6 +68,15 @@ def _create_scratch(fs: FileSystem, name: str, tmp: int) -> str:
         name = f"{name}.{os.urandom(4).hex()}"
         fs.create_directory(name, at=tmp)
     return name
+
+
+def _remove_scratch(fs: FileSystem, scratch: str, tmp: int, names: Iterable[str]) -> None:
+    """Remove what was made of a folder, without a descriptor: they may be what ran short."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            fs.discard(f"{scratch}/{name}", tmp)
+    with contextlib.suppress(OSError):
+        fs.rmdir(scratch, tmp)
 
 
 def strays(folders: Folders, current: str) -> tuple[set[str], list[AttemptId]]:

@@ -213,10 +213,20 @@ class Host(Reader, Protocol):
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
         """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`.
 
-        Raises NoSpace where the disk is full or read-only; nothing of the attempt is there then. Raises AttemptExists
-        where the folder is there already: a journal that lost its end names an attempt again that was launched. The
-        folder appears whole, by rename. Whoever has the descriptor holds the lock: pass it on and close it.
+        Raises NoSpace where the disk is full or read-only, Shortage where something else ran short; nothing of the
+        attempt is there then. Raises AttemptExists where the folder is there already: a journal that lost its end names
+        an attempt again that was launched. The folder appears whole, by rename. Whoever has the descriptor holds the
+        lock: pass it on and close it.
         """
+
+    def lock_attempt(self, attempt: AttemptId) -> int:
+        """Return the descriptor of `live`, locked, of an attempt that this host made and of which no worker came.
+
+        Raises Shortage where it cannot be opened or locked now (somebody looks whether it is held).
+        """
+
+    def tell_pause(self, why: str | None) -> None:
+        """Let `conductor.json` say why nothing is started although the bus can be written; None: that is over."""
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:
         """Write `revoked`; the worker looks at it at least every 500 ms. Idempotent: the first reason stays."""

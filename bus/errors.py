@@ -60,6 +60,11 @@ class NoSpace(BusError):
     """Something could not be made: disk full, quota, read-only. Nothing of it is there; try again later."""
 
 
+class Shortage(BusError):
+    """Something could not be made, as this machine has too few descriptors or too little memory for now. Nothing of it
+    is there; try again later."""
+
+
 class AttemptExists(BusError):
     """The attempt's folder is there already, although the journal does not tell that it was launched: the journal lost
     its end. Whatever is in the folder happened, so it is taken over and never launched again."""

@@ -14,10 +14,11 @@ from bus import attempts, blobs, layout, setup
 from bus._fs import FileSystem, passes, why
 from bus.batch import Batch
 from bus.contract import Control, Follower, Incoming, Scan, Snapshot
-from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace
+from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace, Shortage
 from bus.folders import Folders
 from bus.inbox import Inbox
 from bus.lock import Ours, take_lock
+from bus.process import is_shortage
 from bus.projection import Projection
 from bus.quarantine import Quarantine
 from bus.reader import FileReader
@@ -213,6 +214,10 @@ class FileHost(FileReader):
         """Move a file that cannot be acted on to quarantine, now or later; a later scan tells of it."""
         self._inbox.refuse(item, reason)
 
+    def tell_pause(self, why: str | None) -> None:
+        """Let `conductor.json` say why nothing is started; None: that is over."""
+        self._upkeep.tell_pause(why)
+
     def set_durability(self, durability: str) -> None:
         """Switch between `power` and `process` for what is committed from now on."""
         self._sync = self._journal.sync = is_power(durability)
@@ -243,18 +248,29 @@ class FileHost(FileReader):
     def create_attempt(self, attempt: AttemptId, files: Mapping[str, bytes] | None = None) -> int:
         """Make the attempt's folder with `live` locked and `files` in it; return the descriptor of `live`.
 
-        Raises AttemptExists, and NoSpace.
+        Raises AttemptExists, NoSpace and Shortage.
         """
         layout.parse_attempt(attempt)
-        self._upkeep.expel_epoch(self.epoch + 1, self._ours.check)
         try:
+            self._upkeep.expel_epoch(self.epoch + 1, self._ours.check)
             return attempts.create(self.folders, self._owner, attempt, files or {})
         except OSError as error:
             if error.errno in attempts.TAKEN and self.has_attempt(attempt):
                 raise AttemptExists(f"the attempt {attempt} was made before", path=self.folders.path) from error
+            if is_shortage(error):
+                raise Shortage(why(error), path=self.folders.path) from error
             if passes(error):
                 self._upkeep.room.lost(error)
                 raise NoSpace(f"the bus cannot be written: {why(error)}", path=self.folders.path) from error
+            raise
+
+    def lock_attempt(self, attempt: AttemptId) -> int:
+        """Lock `live` again of an attempt that got no worker; return its descriptor. Raises Shortage."""
+        try:
+            return attempts.lock(self.folders, attempt)
+        except OSError as error:
+            if is_shortage(error):
+                raise Shortage(why(error), path=self.folders.path) from error
             raise
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:

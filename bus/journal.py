@@ -101,10 +101,15 @@ class Journal:
         segments = self._folders.refresh(layout.SEGMENTS)
         fs.discard(scratch, tmp)
         fs.create(scratch, b"", at=tmp, sync=self.sync)
-        self._name_twice(layout.segment_name(self.first, last), segments, f"{scratch}.copy")
-        self.check()
-        fs.rename(scratch, tmp, layout.JOURNAL, root)
-        fd, found = fs.open_regular(layout.JOURNAL, at=root, flags=FLAGS)
+        # Opened before it takes its place: there is no way back from there, and descriptors may run short.
+        fd, found = fs.open_regular(scratch, at=tmp, flags=FLAGS)
+        try:
+            self._name_twice(layout.segment_name(self.first, last), segments, f"{scratch}.copy")
+            self.check()
+            fs.rename(scratch, tmp, layout.JOURNAL, root)
+        except BaseException:
+            fs.close(fd)
+            raise
         fs.close(self.fd)
         self.fd, self.identity = fd, identity(found)
         self.first, self.size, self.doubtful = last + 1, 0, False

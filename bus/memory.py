@@ -11,7 +11,7 @@ from typing import Any
 
 from bus import blobs, layout
 from bus.contract import Control, Follower, Holder, Incoming, Quarantined, Scan, Snapshot
-from bus.errors import AttemptExists, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace
+from bus.errors import AttemptExists, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace, Shortage
 from bus.memory_hand import COMMAND, MemoryAttempt, MemoryHand
 from bus.projection import View
 from bus.times import utc
@@ -53,6 +53,10 @@ class MemoryBus:
     """Set to make `commit` raise JournalBlocked."""
     full: bool = False
     """Set to make `create_attempt` raise NoSpace."""
+    short: str | None = None
+    """Set to make `create_attempt` and `lock_attempt` raise Shortage with this text."""
+    paused: str | None = None
+    """What the host told with `tell_pause`."""
     snapshot_every: int = 10_000
     """Records after which `checkpoint_due` says so."""
     epoch: int = 0
@@ -281,12 +285,31 @@ class MemoryHost(MemoryReader):
         """Make the attempt; it is live until the returned descriptor, and all that were made of it, are closed."""
         if self._bus.full:
             raise NoSpace("the bus cannot be written")
+        self._need_descriptors()
         layout.parse_attempt(attempt)
         if attempt in self._bus._attempts:
             raise AttemptExists(f"the attempt {attempt} was made before")
         watch, live = os.pipe()
         self._bus._attempts[attempt] = MemoryAttempt(watch, dict(files or {}))
         return live
+
+    def lock_attempt(self, attempt: AttemptId) -> int:
+        """Make an attempt live again that got no worker."""
+        self._need_descriptors()
+        if self.is_live(attempt):
+            raise Shortage("the lock of the attempt is held")
+        found = self._bus._attempts[attempt]
+        os.close(found.watch)
+        found.watch, live = os.pipe()
+        return live
+
+    def _need_descriptors(self) -> None:
+        if self._bus.short is not None:
+            raise Shortage(self._bus.short)
+
+    def tell_pause(self, why: str | None) -> None:
+        """Let those who look know."""
+        self._bus.paused = why
 
     def revoke(self, attempt: AttemptId, reason: str) -> None:
         """Tell the worker to stop. Idempotent: the first reason stays."""

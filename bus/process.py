@@ -11,6 +11,7 @@ namespace) is none.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -32,6 +33,20 @@ HAVE_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 WAITS_FOR_DISK = "waits-for-disk"
 """Name that a worker gives its process (`ps`, `top`) while the disk is too full for what it must write. It is the one
 thing that it can say then."""
+
+WAITS_TO_VERIFY = "waits-to-verify"
+"""Name that a worker gives its process while its machine has no room for the verify command that comes next."""
+
+
+SHORTAGES = frozenset(
+    {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ETOOMANYREFS}
+)  # fmt: skip
+"""Errors of a machine that has too few processes, too little memory or too few descriptors for now."""
+
+
+def is_shortage(error: OSError) -> bool:
+    """Tell whether something failed only because this machine ran short of something, and may work a moment later."""
+    return error.errno in SHORTAGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,23 +165,29 @@ class Projection:
 
     def _work_off(self) -> None:
         while self._due:
-            name, content = self._due[0]
-            events = self._folders.fd(layout.EVENTS)
             try:
-                if content is None:
-                    self._archive(name, events)
-                else:
-                    self._put(name, content, events)
-            except FileNotFoundError:
-                if not self._folders.refresh_all((layout.TMP, layout.EVENTS, layout.ARCHIVE)):
-                    self._check()
-                    raise
-                continue
+                done = self._do(*self._due[0])
             except OSError as error:
                 if passes(error):
                     return
                 raise
-            self._due.popleft()
+            if done:
+                self._due.popleft()
+
+    def _do(self, name: str, content: bytes | None) -> bool:
+        """Make a file or take it away; False where its folder was removed, and is there again by now."""
+        events = self._folders.fd(layout.EVENTS)
+        try:
+            if content is None:
+                self._archive(name, events)
+            else:
+                self._put(name, content, events)
+        except FileNotFoundError:
+            if not self._folders.refresh_all((layout.TMP, layout.EVENTS, layout.ARCHIVE)):
+                self._check()
+                raise
+            return False
+        return True
 
     # --- at the start -----------------------------------------------------------------------------------------------
 

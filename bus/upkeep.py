@@ -34,6 +34,9 @@ class Upkeep:
         self.room = Room(folders)
         self._holder: JsonObject = {}
         self._paused: str | None = None
+        """What the disk lacks."""
+        self._held_up: str | None = None
+        """What else is in the way of starting anything."""
         self._turn = 0
         self.owner = ""
         """Owner of the scratch files made here: the epoch."""
@@ -56,13 +59,20 @@ class Upkeep:
             self._chores.do(layout.HOLDER, self._write_holder)
         return lacking
 
+    def tell_pause(self, why: str | None) -> None:
+        """Say in `conductor.json` why nothing is started, though the disk has room."""
+        if why != self._held_up:
+            self._held_up = why
+            self._chores.do(layout.HOLDER, self._write_holder)
+
     def write_holder(self, about: JsonObject) -> None:
         """Say who holds the track, in `conductor.json`, now or as soon as the disk has room."""
         self._holder = about
         self._chores.do(layout.HOLDER, self._write_holder)
 
     def _write_holder(self) -> None:
-        about = self._holder if self._paused is None else {**self._holder, "paused": self._paused}
+        paused = self._paused or self._held_up
+        about = self._holder if paused is None else {**self._holder, "paused": paused}
         with suppress(FileNotFoundError):  # our scratch, swept by whoever took the track over
             self.replace(layout.HOLDER, dumps(about).encode() + b"\n")
 

@@ -107,7 +107,7 @@ class ExitRecord:
     """`self`, `timeout` or `stop`: other than `self` only if the ladder began before command and verify steps ended."""
     stop_reason: str | None = None
     why: str | None = None
-    """Why the command was not started: `revoked`, `stale_epoch`, `spawn: <reason>`."""
+    """Why the command was not started: `revoked`, `stale_epoch`, `spawn: <reason>`, `shortage: <reason>`."""
     command: JsonObject | None = None
     """`{"code": int|null, "signal": int|null}` of the command."""
     report: JsonObject | None = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bus.contract import Hand
 from bus.errors import BusError
 from bus.layout import STDERR, STDOUT, attempt_dir
-from bus.process import HAVE_PROC, Realm, start_ticks
+from bus.process import HAVE_PROC, WAITS_TO_VERIFY, Realm, is_shortage, rename_process, start_ticks
 from bus.wire import ExitRecord, ProcRecord, WorkerSpec
 from worker import tree
 from worker.core import (
@@ -72,7 +72,7 @@ def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
     if not claim(hand, own_claim(spec, origin), wait):
         return ALREADY_CLAIMED
     why = refusal(spec, hand.revoked(), hand.newest_epoch())
-    record = not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()
+    record = not_started(why) if why else _carry_out(spec, hand, origin, signals)
     return 0 if hand_in(record, spec, hand, wait) else BUS_LOST
 
 
@@ -90,6 +90,22 @@ def own_claim(spec: WorkerSpec, origin: Origin) -> ProcRecord:
     )
 
 
+def _carry_out(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> ExitRecord:
+    try:
+        return _Run(spec, hand, origin, signals).carry_out()
+    except _NotBegun as error:
+        return not_started(str(error))
+
+
+class _NotBegun(Exception):
+    """The command was not started; the text says why, as `exit.json` does."""
+
+
+def _not_begun(error: OSError, name: str) -> _NotBegun:
+    kind = "shortage" if is_shortage(error) else "spawn"
+    return _NotBegun(f"{kind}: {error.filename or name}: {error.strerror}")
+
+
 class _Run:
     """One attempt from the exec of its command to the end of its tree."""
 
@@ -101,27 +117,35 @@ class _Run:
         self._umask = origin.umask
         self._open_files = origin.open_files
         self._folder = os.path.join(spec.bus, attempt_dir(spec.attempt))
-        self._stdout = Pump(Log(self._folder, STDOUT, spec.log_cap))
-        self._stderr = Pump(Log(self._folder, STDERR, spec.log_cap))
+        try:
+            self._stdout = Pump(Log(self._folder, STDOUT, spec.log_cap))
+            self._stderr = Pump(Log(self._folder, STDERR, spec.log_cap))
+        except OSError as error:
+            raise _not_begun(error, "pipe") from error
         self._poll = select.poll()
         self._session = Session(spec, time.monotonic())
         self._pid = 0
         self._reaped = False
         self._identity: tuple[int, int, int] | None = None
+        self._verify_due: int | None = None
+        """Index of the verify command that is to be started."""
+        self._told_to_stop = False
+        self._name: str | None = None
+        """Of this process, while it says that it waits."""
         self._events: deque[Event] = deque()
         self._outcome: Finish | None = None
         self._look_for_stop_at = time.monotonic() + PERIOD
 
     def carry_out(self) -> ExitRecord:
-        """Run the command to its end and return the result."""
+        """Run the command to its end and return the result. Raises _NotBegun."""
         started_at = time.time()
         try:
             os.chdir(self._spec.cwd)
             self._spawn(self._spec.argv, last=not self._spec.verify)
         except SpawnError as error:
-            return not_started(f"spawn: {error}")
+            raise _NotBegun(f"spawn: {error}") from error
         except OSError as error:
-            return not_started(f"spawn: {error.filename or self._spec.argv[0]}: {error.strerror}")
+            raise _not_begun(error, self._spec.argv[0]) from error
         self._identity = (self._pid, start_ticks(self._pid), os.getpid())
         self._publish_identity()
         self._feed(Started())
@@ -178,6 +202,7 @@ class _Run:
             if self._reap() and HAVE_PROC:
                 self._events.append(TreeSeen(()))
             self._look_for_stop()
+            self._start_verify()
             self._feed(Tick())
         return self._outcome
 
@@ -189,6 +214,7 @@ class _Run:
         self._publish_identity()
         reason = self._revoked() or ("stopped" if self._signals.stop_asked else None)
         if reason is not None:
+            self._told_to_stop = True
             self._feed(StopRequested(reason))
 
     def _revoked(self) -> str | None:
@@ -213,7 +239,8 @@ class _Run:
             case SendSignal(name, everyone):
                 self._signal(_SIGNALS[name], everyone)
             case StartVerify(index):
-                self._events.append(self._start_verify(index))
+                self._verify_due = index
+                self._start_verify()
             case Finish():
                 self._outcome = instruction
 
@@ -256,14 +283,25 @@ class _Run:
         elif not self._reaped:
             tree.signal_group(self._pid, number)
 
-    def _start_verify(self, index: int) -> Event:
+    def _start_verify(self) -> None:
+        """Start the verify command that is due; where this machine ran short of something, again at the next tick: the
+        work is done, so that must not cost it."""
+        if self._verify_due is None:
+            return
+        event: Event = Started()
         try:
-            self._spawn(self._spec.verify[index], last=index == len(self._spec.verify) - 1)
+            self._spawn(self._spec.verify[self._verify_due], last=self._verify_due == len(self._spec.verify) - 1)
         except SpawnError as error:
-            return NotStarted(str(error))
+            event = NotStarted(str(error))
         except OSError as error:
-            return NotStarted(str(error.strerror))
-        return Started()
+            if is_shortage(error) and not self._told_to_stop:
+                self._name = self._name or rename_process(WAITS_TO_VERIFY)
+                return
+            event = NotStarted(str(error.strerror))
+        if self._name:
+            rename_process(self._name)
+        self._verify_due = self._name = None
+        self._events.append(event)
 
     def _drain(self) -> None:
         for pump in (self._stdout, self._stderr):

@@ -12,6 +12,8 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from bus.process import is_shortage
+
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Searched where the command's environment has no PATH."""
 
@@ -26,7 +28,8 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], stdout: int, stde
     """Start `argv` in the current directory and return its pid, which is also its process group.
 
     Its stdin is ours, the null device.
-    Raises SpawnError where it cannot be exec'ed, and OSError (EAGAIN, ENOMEM) where the system has no room for it.
+    Raises SpawnError where it cannot be exec'ed, and OSError where this machine ran short of something for now
+    (`bus.process.is_shortage`).
     """
     path = find_program(argv[0], environment.get("PATH", DEFAULT_PATH))
     try:
@@ -43,6 +46,8 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], stdout: int, stde
             setsigdef=_DEFAULTED,
         )
     except OSError as error:
+        if is_shortage(error):
+            raise
         raise SpawnError(_explain(path, error)) from error
     except ValueError as error:  # an embedded NUL, or a name with "=" in the environment
         raise SpawnError(f"{argv[0]!r}: {error}") from error

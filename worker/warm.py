@@ -3,7 +3,8 @@
 It is single-threaded, leads its own session (a Ctrl-C at the terminal does not reach it or its workers), stands in `/`
 and holds nothing but its socket. An order is one line, the JSON of a `WorkerSpec`, with the descriptor of the attempt's
 `live` lock attached. The answer is one line too: `{"attempt", "pid", "pidfd": true}` with a pidfd attached, or
-`{"attempt", "error"}`. It ends when its socket is closed; workers live on.
+`{"attempt", "error", "shortage"}`, where the last says whether the same order may work a moment later. It ends when its
+socket is closed; workers live on.
 
 On Linux the kernel also KILLs it with its conductor: one that is suspended then would keep the locks of the orders that
 it has not read, and with them attempts that have no worker. They are free at once so, and the next conductor sees that
@@ -12,6 +13,7 @@ nothing was started.
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -22,7 +24,7 @@ from collections.abc import Iterator
 
 from bus.hand import open_hand
 from bus.layout import attempt_dir
-from bus.process import HAVE_PIDFD, realm
+from bus.process import HAVE_PIDFD, is_shortage, realm
 from bus.wire import WorkerSpec, dumps, spec_from_json
 from worker.runner import Origin, run
 from worker.signals import Signals
@@ -86,12 +88,14 @@ def _orders(channel: socket.socket) -> Iterator[tuple[bytes, int]]:
     rest = b""
     while True:
         try:
-            data, fds, _, _ = socket.recv_fds(channel, _CHUNK, 16, _CLOEXEC)
+            data, fds, flags, _ = socket.recv_fds(channel, _CHUNK, 16, _CLOEXEC)
         except ConnectionResetError:
             return
         for fd in fds:
             os.set_inheritable(fd, False)
             lives.append(fd)
+        if flags & socket.MSG_CTRUNC:  # we had no descriptor left for the one that came with these bytes
+            lives.append(-1)
         if not data:
             return
         *whole, rest = (rest + data).split(b"\n")
@@ -103,8 +107,11 @@ def _orders(channel: socket.socket) -> Iterator[tuple[bytes, int]]:
 def fork_worker(
     order: bytes, live: int, channel: socket.socket, origin: Origin, bonds: Bonds
 ) -> tuple[dict[str, object], int]:
-    """Make a worker; return the answer and its pidfd (-1 without). Closes our copy of `live`."""
+    """Make a worker; return the answer and its pidfd (-1 without). Closes our copy of `live`; -1 is one that we had no
+    descriptor for."""
     spec = spec_from_json(json.loads(order))
+    if live < 0:
+        return _refusal(spec, OSError(errno.EMFILE, os.strerror(errno.EMFILE))), -1
     # No child is reaped between its fork and its pidfd, so the pidfd is surely the child's; no TERM meets a child
     # before it can take it as a stop.
     signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
@@ -113,13 +120,25 @@ def fork_worker(
         if pid == 0:
             channel.close()
             os._exit(_work(spec, origin, bonds))
-        pidfd = os.pidfd_open(pid) if HAVE_PIDFD else -1
+        pidfd = _pidfd(pid)
     except OSError as error:
-        return {"attempt": spec.attempt, "error": f"fork: {error.strerror}"}, -1
+        return _refusal(spec, error), -1
     finally:
         os.close(live)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD_BACK)
     return {"attempt": spec.attempt, "pid": pid, "pidfd": pidfd >= 0}, pidfd
+
+
+def _refusal(spec: WorkerSpec, error: OSError) -> dict[str, object]:
+    return {"attempt": spec.attempt, "error": f"fork: {error.strerror}", "shortage": is_shortage(error)}
+
+
+def _pidfd(pid: int) -> int:
+    """Return a pidfd of a child that was not reaped; -1 where there is no descriptor for it: the child lives anyway."""
+    try:
+        return os.pidfd_open(pid) if HAVE_PIDFD else -1
+    except OSError:
+        return -1
 
 
 def _work(spec: WorkerSpec, origin: Origin, bonds: Bonds) -> int:

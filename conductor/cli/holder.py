@@ -1,4 +1,4 @@
-"""Why a conductor that holds a track does not go on: it is suspended, or it can write nothing."""
+"""Why a conductor that holds a track does not go on: it is suspended, or it can write or start nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def how_to_wake(holder: Holder) -> str:
 
 
 def paused_by(reader: FileReader, holder: Holder) -> str | None:
-    """Return why it can record nothing now: its own last words, or the disk's, where that left no room for them."""
+    """Return why it can record or start nothing now: its own last words, or the disk's, where that left no room."""
     if (said := holder.extra.get("paused")) is not None:
         return str(said)
     return Room(reader.folders).said_by_disk()

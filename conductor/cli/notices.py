@@ -24,7 +24,7 @@ class Notices:
     """What somebody who looks on should know."""
 
     paused: str | None = None
-    """Why the conductor can record nothing now."""
+    """Why the conductor can record or start nothing now."""
     wake: str | None = None
     """How to wake the conductor, where it is suspended."""
     sleepers: tuple[Sleeper, ...] = ()
@@ -78,7 +78,7 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
     if notices.sleepers:
         lines.append(f"{sentence(who_sleeps(notices.sleepers))}; {how_to_wake_them(notices.sleepers)}")
     if notices.paused is not None:
-        lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once it can write")
+        lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once that is over")
     if notices.edited:
         applied = (
             "the next run applies the edit" if notices.ended else "the edit is not applied until this run has ended"

@@ -26,21 +26,15 @@ CONDUCTOR_DIED = "conductor_died"
 REBOOT = "reboot"
 """Class of an attempt that the machine's restart ended."""
 
-FREE = frozenset({STOPPED, CONDUCTOR_DIED})
+SHORTAGE = "shortage"
+"""Class of an attempt whose command could not be started, as the machine ran short of something for now. Its worker
+says so by this word in `why`."""
+
+FREE = frozenset({STOPPED, CONDUCTOR_DIED, SHORTAGE})
 """Classes that cost a task nothing at all: it goes back, as if the attempt had not been made."""
 
-SHORTAGES = (
-    "EAGAIN",
-    "ENOMEM",
-    "EMFILE",
-    "ENFILE",
-    "ETXTBSY",
-    "Resource temporarily unavailable",
-    "Cannot allocate memory",
-    "Too many open files",
-    "Text file busy",
-)
-"""What a spawn that may work a moment later says: by name or in the words of the C library."""
+_BUSY = "Text file busy"
+"""What the C library says of a program that somebody is writing: it may be started a moment later."""
 
 _OVERRIDING = ("cancelled", "stale_token")
 """Reasons of a stop that win over whatever the attempt achieved."""
@@ -92,7 +86,7 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
 
 
 UNCOUNTED = frozenset(
-    {STOPPED, CONDUCTOR_DIED, "cancelled", REBOOT, "deadlock_victim", "stale_token"}
+    {STOPPED, CONDUCTOR_DIED, SHORTAGE, "cancelled", REBOOT, "deadlock_victim", "stale_token"}
     | {"rate_limit", "quota", "auth", "billing", "overloaded"}
 )
 """Classes that are not the task's own fault."""
@@ -104,10 +98,18 @@ def _ended_by_itself(outcome: Outcome) -> bool:
 
 def _judge_unstarted(exit: ExitRecord) -> Verdict:
     why = exit.why or "no reason given"
+    if lacking := shortage(exit):
+        return Verdict(SHORTAGE, _text("never started", lacking), started=False, counted=False)
     spawn, _, reason = why.partition(":")
-    if spawn == "spawn" and not any(shortage in reason for shortage in SHORTAGES):
+    if spawn == "spawn" and not reason.endswith(_BUSY):
         return Verdict("spawn", _text("could not be started", reason.strip()), started=False)
     return Verdict("spawn", _text("never started", why), started=False, counted=False)
+
+
+def shortage(exit: ExitRecord) -> str | None:
+    """Return what the machine lacked for the command of an attempt; None where that was not why it did not start."""
+    kind, _, lacking = (exit.why or "").partition(": ")
+    return lacking if kind == SHORTAGE and not exit.started else None
 
 
 def _judge_exit(exit: ExitRecord, fail_on_leftovers: bool) -> Verdict:

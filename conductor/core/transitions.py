@@ -58,7 +58,8 @@ DEPENDENCIES_DONE: Final = "DEPENDENCIES_DONE"
 """Part of the TASK_COMPLETE of the last open dependency; no record of its own."""
 
 ATTEMPT_STOPPED: Final = "ATTEMPT_STOPPED"
-"""An ATTEMPT_ENDED of class `stopped` or `conductor_died`: the task goes back, as if the attempt had not been made."""
+"""An ATTEMPT_ENDED of class `stopped`, `conductor_died` or `shortage`: the task goes back, as if the attempt had not
+been made."""
 
 RESET: Final = "RESET"
 """A CONTROL `reset` that names tasks, for each of them."""

@@ -93,6 +93,11 @@ class Attempts:
         """Its end is journaled."""
         self._open.pop(attempt, None)
 
+    def is_wanted(self, attempt: AttemptId) -> bool:
+        """Tell whether an attempt is open and not to be stopped."""
+        one = self._open.get(attempt)
+        return one is not None and one.stopping is None
+
     def stopping(self, attempt: AttemptId, reason: str, grace: float) -> None:
         """A stop was begun; after `grace` seconds its tree is ended from here. Who stops again wins no time."""
         one = self._open.get(attempt)

@@ -13,7 +13,8 @@ from typing import Protocol, assert_never
 
 from bus.contract import Host
 from bus.errors import JournalBlocked
-from bus.wire import Record
+from bus.wire import AttemptId, Record
+from conductor.core import policy
 from conductor.core.codec import encode
 from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired
 from conductor.core.instructions import (
@@ -34,6 +35,7 @@ from conductor.runtime.launch.base import Launcher
 from conductor.runtime.launches import Launches, Order
 from conductor.runtime.pause import Pause
 from conductor.runtime.replay import Replayed
+from conductor.runtime.shortage import Shortage
 from conductor.runtime.signals import Signals
 from conductor.runtime.timers import Timers
 from conductor.runtime.views import Views
@@ -96,7 +98,8 @@ class Driver:
         self._attempts = Attempts(ports.host, ports.launcher, ports.observer.trouble)
         self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
         self._pause = Pause(ports.observer.trouble)
-        self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause)
+        self._shortage = Shortage(ports.observer.trouble)
+        self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause, self._shortage)
         self._views = Views(ports.host)
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
@@ -162,13 +165,15 @@ class Driver:
         entries += [entry_of(fact) for fact in self._consequences]
         self._consequences = []
         suspects = self._attempts.suspects(now)
+        told: set[AttemptId | None] = {*self._launches.take_back(now)}
         entries += self._inbound.read(self._attempts)
         self._heed_disk(now)
-        told = {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
+        told |= {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
         # What a result is missing from must have been read whole.
         suspects = [] if self._inbound.more else [suspect for suspect in suspects if suspect not in told]
         settled = [self._attempts.settle(suspect) for suspect in suspects]
         entries += [entry_of(fact) for fact in settled if fact is not None]
+        self._heed_shortage(entries, now)
         entries += [entry_of(fact) for fact in self._launches.go_on(now)]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
         if edit := ports.edits(now, self._machine.state):
@@ -183,6 +188,12 @@ class Driver:
             self._launches.hold(now)
         if self._pause.met("disk", self._inbound.blocked):
             self._attempts.postpone(AFTER_PAUSE)
+
+    def _heed_shortage(self, entries: list[Entry], now: float) -> None:
+        """Start less while workers find no room for their commands."""
+        for entry in entries:
+            if isinstance(entry.fact, ResultReceived) and (lacking := policy.shortage(entry.fact.exit)):
+                self._launches.ran_short(lacking, now)
 
     def _pass(self, entries: list[Entry]) -> None:
         ports = self._ports
@@ -248,6 +259,7 @@ class Driver:
                 self._attempts.stopping(attempt, reason, ports.stop_grace)
             case CloseAttempt(_, attempt):
                 self._attempts.closed(attempt)
+                self._launches.closed(attempt)
                 ports.host.close_attempt(attempt)
             case StartTimer(key, seconds):
                 self._timers.start(key, now + seconds)
@@ -261,7 +273,7 @@ class Driver:
     def _sleep(self, look_again: float | None) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts
+        anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts or self._shortage.why is not None
         relaxed = ports.watch_works() and not anxious
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if look_again is not None:

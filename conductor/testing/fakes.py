@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from bus.wire import AttemptId, ProcRecord, Stamp, WorkerSpec
-from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
+from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, MachineShort, Trace
 
 
 class FakeClock:
@@ -48,10 +48,14 @@ class FakeLauncher:
         self.killed: list[AttemptId] = []
         self.failing: str | None = None
         """Text of the LaunchError that each launch raises; None lets them succeed."""
+        self.short: str | None = None
+        """Text of the MachineShort that each launch raises; None lets them succeed."""
         self.empty = True
         """What `kill_tree` says."""
         self.failures: dict[AttemptId, str] = {}
         """What `failure` says of attempts that were accepted and then could not be started."""
+        self.short_of: set[AttemptId] = set()
+        """Those among `failures` for which this machine only ran short of something."""
         self.ran: set[AttemptId] = set()
         """Attempts of which `may_have_run` says yes."""
         self.away: Elsewhere | None = None
@@ -61,8 +65,10 @@ class FakeLauncher:
         self._capacity = capacity
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
-        """Accept the attempt and let go of its lock. Raises LaunchError while `failing` is set."""
+        """Accept the attempt and let go of its lock. Raises LaunchError while `failing` or `short` is set."""
         os.close(live)
+        if self.short is not None:
+            raise MachineShort(self.short)
         if self.failing is not None:
             raise LaunchError(self.failing)
         self.orders[spec.attempt] = spec
@@ -75,6 +81,10 @@ class FakeLauncher:
     def failure(self, attempt: AttemptId) -> str | None:
         """Say why an accepted attempt could not be started."""
         return self.failures.get(attempt)
+
+    def ran_short(self, attempt: AttemptId) -> bool:
+        """Say what the test says."""
+        return attempt in self.short_of
 
     def may_have_run(self, attempt: AttemptId) -> bool:
         """Say what the test says."""

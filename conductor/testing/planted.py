@@ -136,9 +136,8 @@ def _snapshot_then_commit(self: Driver) -> None:
     """Keeps a state that is ahead of the journal."""
     host, state = self._ports.host, self._replayed.dump()
     assert isinstance(host, FileHost)
-    if state is not None and host._batch:
-        seq = host._seq - len(host._batch)
-        snapshot = Snapshot(seq, host._recorded_epoch, state)
+    if state is not None and not host._batch.is_empty:
+        snapshot = Snapshot(host._batch.first - 1, host._recorded_epoch, state)
         host._keeper.keep(
             f"{host._owner}.snapshot", snapshot, host._journal.place, host._projection.view.dump(), synced=False
         )

@@ -10,7 +10,7 @@ import pytest
 
 from bus import layout
 from bus.contract import Host, Snapshot
-from bus.errors import AlreadyFinished, AttemptExists, BusError, BusGone, HeldByOther
+from bus.errors import AlreadyFinished, AttemptExists, BusError, BusGone, HeldByOther, Shortage
 from bus.wire import AttemptId, ExitRecord, JsonObject, Message, ProcRecord, Record, Stamp, TaskId, WireError
 
 NOW = Stamp(wall=1_700_000_000.5, mono=12.25, boot="boot")
@@ -176,6 +176,18 @@ def test_live_is_held_as_long_as_anybody_has_the_descriptor(bus: Any) -> None:
     os.close(copy)
     assert not bus.reader().is_live(ATTEMPT)
     assert not bus.reader().is_live(OTHER)
+
+
+def test_an_attempt_that_got_no_worker_can_be_locked_again(bus: Any) -> None:
+    host = bus.host()
+    live = host.create_attempt(ATTEMPT)
+    with pytest.raises(Shortage, match="held"):
+        host.lock_attempt(ATTEMPT)
+    os.close(live)
+    live = host.lock_attempt(ATTEMPT)
+    assert bus.reader().is_live(ATTEMPT)
+    os.close(live)
+    assert not bus.reader().is_live(ATTEMPT)
 
 
 def test_heartbeat_changes_and_is_forgotten_when_closed(bus: Any) -> None:

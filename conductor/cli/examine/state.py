@@ -63,7 +63,7 @@ class State:
             text += "; it is suspended, and does nothing meanwhile"
             yield note("holder_suspended", text, how_to_wake(holder))
         elif paused is not None:
-            hint = "free some space, or mount it writable: it goes on by itself"
+            hint = "give it what it lacks (space, a writable disk, processes): it goes on by itself"
             yield note("holder_paused", f"{text}; paused: {paused}", hint)
         else:
             yield fine("holder", text)

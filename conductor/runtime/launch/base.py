@@ -45,13 +45,18 @@ class LaunchError(Exception):
     """The launcher could not take the attempt now; the text says why. Nothing of it runs."""
 
 
+class MachineShort(LaunchError):
+    """The same launch may work a moment later: this machine ran short of something."""
+
+
 class Launcher(Protocol):
     """One way of starting workers. All calls return at once."""
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
         """Accept the attempt `spec.attempt`, its intent being journaled. Takes over (closes) the descriptor `live`.
 
-        Raises LaunchError where it cannot be taken; later trouble is told by `poll` (`ended` without `exit.json`).
+        Raises LaunchError where it cannot be taken (MachineShort: now); later trouble is told by `poll` (`ended`
+        without `exit.json`). An attempt of which no worker was made may be launched again.
         """
 
     def poll(self, attempts: Iterable[AttemptId]) -> Mapping[AttemptId, Life]:
@@ -59,6 +64,10 @@ class Launcher(Protocol):
 
     def failure(self, attempt: AttemptId) -> str | None:
         """Return why an accepted attempt could not be started after all; None where it was, or may still be."""
+
+    def ran_short(self, attempt: AttemptId) -> bool:
+        """Tell whether `failure` is only that this machine ran short of something: nothing of the attempt ever ran, and
+        it may be launched again."""
 
     def may_have_run(self, attempt: AttemptId) -> bool:
         """Tell whether a process of the attempt is known to have existed, so that its command may have been started.

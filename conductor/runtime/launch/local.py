@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bus.layout import PROC, attempt_dir
-from bus.process import HAVE_PIDFD, HAVE_PROC, look, realm, send_signal, start_ticks, waits_for_disk
+from bus.process import HAVE_PIDFD, HAVE_PROC, is_shortage, look, realm, send_signal, start_ticks, waits_for_disk
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
-from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
+from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, MachineShort, Trace
 from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import Orphanage, Survivors, holds_lock, worker_of
 from conductor.runtime.launch.warm import WarmProcess
@@ -39,6 +39,8 @@ class _Worker:
     pidfd: int = -1
     error: str | None = None
     """Why no worker was made."""
+    ran_short: bool = False
+    """Whether only something ran short."""
     existed: bool = False
     """Whether there was a worker, as far as is known."""
     stop_asked: bool = False
@@ -78,6 +80,8 @@ class LocalLauncher:
                 self._restart()
             self._warm.send(spec, live)
         except OSError as error:
+            if is_shortage(error):
+                raise MachineShort(str(error.strerror)) from error
             raise LaunchError(f"the warm process does not take orders: {error.strerror}") from error
         finally:
             os.close(live)
@@ -103,6 +107,11 @@ class LocalLauncher:
         """Return why the attempt never got a worker."""
         worker = self._workers.get(attempt)
         return worker.error if worker else None
+
+    def ran_short(self, attempt: AttemptId) -> bool:
+        """Tell whether it never got one because something ran short."""
+        worker = self._workers.get(attempt)
+        return worker is not None and worker.ran_short
 
     def may_have_run(self, attempt: AttemptId) -> bool:
         """Tell whether there was a worker, or any other process of the attempt. See `base.Launcher.may_have_run`."""
@@ -195,7 +204,7 @@ class LocalLauncher:
                     os.close(answer.pidfd)
                 continue
             if answer.pid == 0:
-                worker.life, worker.error = "ended", answer.error
+                worker.life, worker.error, worker.ran_short = "ended", answer.error, answer.shortage
                 continue
             worker.existed = True
             if HAVE_PIDFD and answer.pidfd < 0:  # nothing tells the pid's next owner from it; its lock tells of its end

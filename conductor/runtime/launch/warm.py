@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 
 import conductor_bus_start
+from bus.process import is_shortage
 from bus.wire import AttemptId, WorkerSpec, dumps, to_json
 
 LAST_WAIT = 2.0
@@ -39,6 +40,8 @@ class Answer:
     pidfd: int
     """The reader's to close; -1 where there is none, or where we had no descriptor left to receive it with."""
     error: str | None
+    shortage: bool = False
+    """Whether the same order may work a moment later."""
 
 
 class WarmProcess:
@@ -72,7 +75,8 @@ class WarmProcess:
         return self._socket.fileno()
 
     def send(self, spec: WorkerSpec, live: int) -> None:
-        """Send an order with the descriptor of its lock. Raises OSError where the warm process is gone or hangs."""
+        """Send an order with the descriptor of its lock. Raises OSError where the warm process is gone or hangs, and
+        where this machine ran short of something (`bus.process.is_shortage`)."""
         data = memoryview(dumps(to_json(spec)).encode() + b"\n")
         fds = [live]
         while data:
@@ -83,8 +87,8 @@ class WarmProcess:
                     self.alive = False
                     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
                 continue
-            except OSError:
-                self.alive = False
+            except OSError as error:
+                self.alive = bool(fds) and is_shortage(error)  # nothing of the order was sent
                 raise
             data, fds = data[sent:], []
 
@@ -152,7 +156,7 @@ class WarmProcess:
     def _answer(self, line: bytes) -> Answer:
         data = json.loads(line)
         pidfd = self.pidfds.popleft() if data.get("pidfd") else -1
-        return Answer(data["attempt"], data.get("pid", 0), pidfd, data.get("error"))
+        return Answer(data["attempt"], data.get("pid", 0), pidfd, data.get("error"), data.get("shortage", False))
 
 
 def _spawn(argv: list[str]) -> int:

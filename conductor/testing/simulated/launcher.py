@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.attempts import CLAIM_GRACE
-from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, Trace
+from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, MachineShort, Trace
 from conductor.testing.disk import ModelProcess
 
 if TYPE_CHECKING:
     from conductor.testing.simulated.worker import SimulatedWorker
     from conductor.testing.simulated.world import World
+
+SHORT = "fork: Cannot allocate memory"
 
 
 class SimulatedLauncher:
@@ -32,11 +34,12 @@ class SimulatedLauncher:
         draw = random.random()
         if draw < 0.04:
             self._process.close(live)
-            raise LaunchError("no room for another process")
+            raise (LaunchError if draw < 0.02 else MachineShort)("no room for another process")
+        self._failures.pop(spec.attempt, None)
         world.launched(spec)
         if draw < 0.08:
             self._process.close(live)
-            self._failures[spec.attempt] = random.choice(("fork: Cannot allocate memory", None))
+            self._failures[spec.attempt] = random.choice((SHORT, "the warm process ended", None))
             return
         worker = world.hire(spec, delay=random.choice((0.0, 0.0, 0.0, 0.0, 0.3, 5.0, CLAIM_GRACE)))
         self._process.give(live, worker.process)
@@ -57,6 +60,10 @@ class SimulatedLauncher:
     def failure(self, attempt: AttemptId) -> str | None:
         """Say why an accepted attempt could not be started."""
         return self._failures.get(attempt)
+
+    def ran_short(self, attempt: AttemptId) -> bool:
+        """Tell whether it may be launched again."""
+        return self._failures.get(attempt) == SHORT
 
     def may_have_run(self, attempt: AttemptId) -> bool:
         """Tell whether a process of the attempt is known to have existed."""

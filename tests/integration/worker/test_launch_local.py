@@ -208,9 +208,10 @@ def test_a_fork_that_fails_is_an_answer_and_frees_the_lock(bench: Bench, monkeyp
     with ours, theirs:
         order = dumps(to_json(spec)).encode()
         answer, pidfd = fork_worker(order, live, theirs, Origin(Realm("boot", ""), {}), Bonds())
-    assert answer == {"attempt": spec.attempt, "error": "fork: Resource temporarily unavailable"}
+    assert answer == {"attempt": spec.attempt, "error": "fork: Resource temporarily unavailable", "shortage": True}
     assert pidfd == -1
     assert not bench.host.is_live(spec.attempt)
+    os.close(bench.host.lock_attempt(spec.attempt))  # so it may be launched again
 
 
 def test_an_order_that_got_no_worker_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,8 +72,14 @@ VERDICTS = [
     ({"started": False, "why": None}, None, Verdict("spawn", "never started: no reason given", False, False)),
     ({"started": False, "why": "spawn: No such file or directory: 'x'"}, None,
      Verdict("spawn", "could not be started: No such file or directory: 'x'", False, True)),
-    ({"started": False, "why": "spawn: Cannot allocate memory"}, None,
-     Verdict("spawn", "never started: spawn: Cannot allocate memory", False, False)),
+    ({"started": False, "why": "spawn: /bin/x: Text file busy"}, None,
+     Verdict("spawn", "never started: spawn: /bin/x: Text file busy", False, False)),
+    ({"started": False, "why": "spawn: Text file busy: no such file"}, None,
+     Verdict("spawn", "could not be started: Text file busy: no such file", False, True)),
+    ({"started": False, "why": "shortage: /bin/x: Cannot allocate memory"}, None,
+     Verdict("shortage", "never started: /bin/x: Cannot allocate memory", False, False)),
+    ({"started": False, "why": "shortage: fork"}, "stopped", Verdict("stopped", "stopped", False, False)),
+    ({"started": True, "why": "shortage: fork"}, None, Verdict(None)),
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 SHORTEST = 8
 """Characters below which a piece of a message says nothing."""
 
-NOT_SHOWN = frozenset({"AlreadyFinished", "AttemptExists", "NoSpace"})
+NOT_SHOWN = frozenset({"AlreadyFinished", "AttemptExists", "NoSpace", "Shortage"})
 """Errors that our own code acts on: no user meets them."""
 
 

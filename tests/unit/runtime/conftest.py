@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import pytest
@@ -11,9 +11,11 @@ from bus.contract import Host
 from bus.wire import Record, Stamp
 from conductor.core import codec
 from conductor.core.events import RunStarted
+from conductor.core.task import RunOptions
 from conductor.plan import frozen
 from conductor.runtime.replay import Replayed
-from conductor.testing import Play
+from conductor.testing import Play, plan_of, task_of
+from tests.unit.runtime.stage import Stage
 
 
 class Write(Protocol):
@@ -42,3 +44,18 @@ def _write(host: Host, play: Play, *, checkpoints: Iterable[int] = ()) -> list[R
 def write() -> Write:
     """Return what writes the journal of a play, with a snapshot behind each of `checkpoints` (events, from 1)."""
     return _write
+
+
+@pytest.fixture
+def stage() -> Iterator[Callable[..., Stage]]:
+    made: list[Stage] = []
+
+    def make(*tasks: str, retries: int = 1, **options: object) -> Stage:
+        plan = plan_of(*(task_of(line, run=("work",)) for line in tasks))
+        made.append(Stage(plan, RunOptions(retries=retries, **options)))  # type: ignore[arg-type]
+        made[-1].signals.__enter__()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.signals.__exit__()

@@ -20,6 +20,7 @@ from conductor.runtime.attempts import Attempts
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launches import Launches, Order
 from conductor.runtime.pause import Pause
+from conductor.runtime.shortage import Shortage
 from conductor.testing import FakeLauncher
 
 TASK = TaskId("1")
@@ -130,7 +131,9 @@ def test_an_attempt_that_is_there_already_is_watched_and_not_launched(desk: Desk
     def order(wanted: LaunchWorker) -> Order:
         return Order(None, {})  # type: ignore[arg-type]
 
-    launches = Launches(desk.host, desk.launcher, desk.attempts, order, Pause(desk.said.append))
+    launches = Launches(
+        desk.host, desk.launcher, desk.attempts, order, Pause(desk.said.append), Shortage(desk.said.append)
+    )
     wanted = LaunchWorker(TaskId("2"), layout.attempt_id(TaskId("2"), 1, "0a1b2c3d"), 1, "0a1b2c3d")
     [fact] = launches.start(wanted, 0.0)
     assert isinstance(fact, AttemptAdopted)
