@@ -8,6 +8,7 @@ import os
 from bus import layout
 from bus._fs import NO_SPACE, why
 from bus.folders import Folders
+from bus.process import is_shortage
 
 NEEDED = 1 << 17
 """Bytes below which a disk counts as full: a result, its message and a batch of records must find room."""
@@ -29,10 +30,12 @@ _REMEDIES = {
     errno.EROFS: "mount it for writing, then try again; `status`, `events`, `logs` and `why` work meanwhile",
 }
 
+_MORE = "raise the limit (`ulimit -u`, `ulimit -n`) or end what uses it up, then try again; nothing is lost"
+
 
 def remedy(error: OSError) -> str | None:
-    """Say what to do about a disk that cannot be written; None for any other error."""
-    return _REMEDIES.get(error.errno or 0)
+    """Say what to do about a disk that cannot be written, or a machine that ran short; None for any other error."""
+    return _MORE if is_shortage(error) else _REMEDIES.get(error.errno or 0)
 
 
 class Room:
