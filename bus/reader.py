@@ -26,6 +26,7 @@ from bus.wire import (
     ProcRecord,
     Record,
     WireError,
+    dumps,
     exit_from_json,
     loads_strict,
     proc_from_json,
@@ -55,6 +56,11 @@ class FileReader:
             last = record.seq
             yield record
         self._check_end(last, newest)
+
+    def records_of(self, task: str) -> Iterator[Record]:
+        """Yield the records of one task, all of them; as `records`, in a fraction of its time."""
+        line_has = f'"task":{dumps(task)}'.encode()
+        return (record for record in self._tail.records(0, line_has) if record.task == task)
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
@@ -169,7 +175,7 @@ class FileReader:
     def open_pieces(self, attempt: AttemptId) -> Pieces | None:
         """Open the folder of an attempt to read what its command printed; None where it is gone."""
         try:
-            return Pieces(self.fs, self.folders.attempt(attempt))
+            return Pieces(self.fs, self.folders.attempt(attempt), layout.attempt_dir(attempt))
         except FileNotFoundError:
             return None
 
@@ -211,27 +217,46 @@ class FileReader:
 class Pieces:
     """The output files of one attempt, while they grow."""
 
-    def __init__(self, fs: FileSystem, at: int) -> None:
+    def __init__(self, fs: FileSystem, at: int, folder: str) -> None:
+        """`folder` is what errors call it."""
         self._fs = fs
         self._at = at
+        self._folder = folder
 
     def names(self) -> list[str]:
         """Return the names of all files of the attempt."""
         return self._fs.names(self._at)
 
-    def read(self, name: str, offset: int) -> Iterator[bytes]:
-        """Yield what a file holds from `offset` on; nothing where it is missing. BusUnsafe where it is no file."""
-        try:
-            fd, _ = self._fs.open_regular(name, at=self._at)
-        except FileNotFoundError:
+    def size(self, name: str) -> int:
+        """Return the bytes that a file holds now; 0 where it is missing. BusUnsafe where it is no file."""
+        found = self._open(name)
+        if found is None:
+            return 0
+        self._fs.close(found[0])
+        return found[1].st_size
+
+    def read(self, name: str, start: int, end: int) -> Iterator[bytes]:
+        """Yield what a file holds between two offsets; nothing where it is missing. BusUnsafe where it is no file."""
+        found = self._open(name)
+        if found is None:
             return
+        try:
+            for chunk in self._fs.read_chunks(found[0], start):
+                yield chunk[: end - start]
+                start += len(chunk)
+                if start >= end:
+                    return
+        finally:
+            self._fs.close(found[0])
+
+    def _open(self, name: str) -> tuple[int, os.stat_result] | None:
+        try:
+            return self._fs.open_regular(name, at=self._at)
+        except FileNotFoundError:
+            return None
         except Refused as error:
             hint = "the command of this attempt can write here; whatever it put there is not its output"
-            raise BusUnsafe(f"the output cannot be read: {error}", path=name, hint=hint) from error
-        try:
-            yield from self._fs.read_chunks(fd, offset)
-        finally:
-            self._fs.close(fd)
+            raise BusUnsafe(f"the output cannot be read: {error}", path=f"{self._folder}/{name}", hint=hint) from error
 
 
 def read_holder(folders: Folders) -> Holder | None:

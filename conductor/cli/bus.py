@@ -25,7 +25,7 @@ from bus.wire import (
     encode_message,
     loads_strict,
 )
-from conductor.cli.escape import one_line
+from conductor.cli.escape import shortened
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.options import examples
 from conductor.cli.output import err
@@ -181,7 +181,7 @@ def _standing(hand: FileHand) -> int:
     reason = hand.revoked()
     if reason is None:
         return BusExit.YES
-    err(f"this attempt is being stopped: {one_line(reason)}")
+    err(f"this attempt is being stopped: {shortened(reason)}")
     return BusExit.REVOKED
 
 

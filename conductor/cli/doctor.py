@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from conductor.cli.escape import one_line
+from conductor.cli.escape import shortened
 from conductor.cli.exit_codes import Exit
 from conductor.cli.options import bus_dir_option, examples, json_option, optional_track_argument
 from conductor.cli.output import out, paint, print_json, wants_colour
@@ -114,10 +114,10 @@ def closing(odd: Sequence[Finding], *, colour: bool) -> str:
 def as_text(found: Finding, *, colour: bool) -> str:
     """Return `LEVEL  CODE  text`, the details below it, and what to do next."""
     head = paint(found.level.ljust(7), STYLE[found.level], colour=colour)
-    lines = [f"{head}  {found.code.ljust(20)}  {one_line(found.text)}"]
-    lines += [f"{'':11}{one_line(detail)}" for detail in found.details[:MOST]]
+    lines = [f"{head}  {found.code.ljust(20)}  {shortened(found.text)}"]
+    lines += [f"{'':11}{shortened(detail)}" for detail in found.details[:MOST]]
     if len(found.details) > MOST:
         lines.append(f"{'':11}… and {len(found.details) - MOST} more (--json has all)")
     if found.hint:
-        lines.append(f"{'':9}→ {one_line(found.hint)}")
+        lines.append(f"{'':9}→ {shortened(found.hint)}")
     return "\n".join(lines)

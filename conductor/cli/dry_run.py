@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from bus.reader import open_reader
-from conductor.cli.escape import one_line
+from conductor.cli.escape import one_line, shortened
 from conductor.cli.output import out, print_json
 from conductor.cli.programs import missing_programs
 from conductor.core.task import TaskSpec
@@ -26,10 +26,10 @@ def show(request: Request, *, as_json: bool) -> int:
         print_json({"begins_with": start.first and start.first.TYPE, "tasks": data, "notes": notes})
         return 0
     for note in notes:
-        out(f"note: {one_line(note)}")
+        out(f"note: {shortened(note)}")
     out(f"would run {plural(len(tasks), 'task')}, up to {start.options.max_workers} at once, in {start.places.project}")
     for task in tasks:
-        out(f"  {one_line(task.id)}  {one_line(task.name)}: {one_line(shlex.join(_command(start, task)))}")
+        out(f"  {one_line(task.id)}  {shortened(task.name)}: {shortened(shlex.join(_command(start, task)))}")
     return 0
 
 

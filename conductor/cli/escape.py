@@ -32,10 +32,20 @@ def lines(text: str) -> str:
     return _IN_TEXT.sub(_visible, text.replace("\r\n", "\n"))
 
 
-def shortened(text: str, limit: int) -> str:
+LONG = 1000
+"""Characters of a line that people may still read. What a command says can have a megabyte: `--json` has it all."""
+
+
+def shortened(text: str, limit: int = LONG) -> str:
     """Return `text` on one safe line of at most `limit` characters, `…` at a cut."""
     line = one_line(text.strip())
     return line if len(line) <= limit else line[: max(limit - 1, 0)] + "…"
+
+
+def short_lines(text: str, limit: int = LONG) -> str:
+    """Like `lines`, but none is longer than `limit` characters."""
+    cut = (line if len(line) <= limit else line[: limit - 1] + "…" for line in lines(text).split("\n"))
+    return "\n".join(cut)
 
 
 def json_text(text: str) -> str:

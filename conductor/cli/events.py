@@ -10,7 +10,7 @@ import click
 
 from bus.errors import BusGone
 from bus.wire import Record, encode_record
-from conductor.cli.escape import json_text, one_line
+from conductor.cli.escape import json_text, one_line, shortened
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.output import err, fit, is_terminal, out, pad, paint, terminal_width, wants_colour
 from conductor.cli.phrases import phrase
@@ -113,12 +113,12 @@ def print_records(records: Iterable[Record], *, as_json: bool) -> None:
 
 
 def record_line(record: Record, *, colour: bool, width: int | None) -> str:
-    """Return `SEQ  TIME  TYPE  TASK  words` for one record, at most `width` columns wide (None: as long as it is)."""
+    """Return `SEQ  TIME  TYPE  TASK  words` for one record, at most `width` columns wide (None: any)."""
     clock = time.strftime("%H:%M:%S", time.localtime(record.t.wall))
     # A task's id is as long as its author liked; only what fits the column is lined up.
     head = f"{record.seq:>5}  {clock}  "
     kind = pad(one_line(record.type), 17)
-    rest = f"{pad(one_line(record.task or '-'), 8)}  {one_line(phrase(record))}".rstrip()
+    rest = f"{pad(one_line(record.task or '-'), 8)}  {shortened(phrase(record))}".rstrip()
     if width is not None:
         rest = fit(rest, max(width - len(head) - len(kind) - 2, 20))
     style = TYPE_STYLE.get(record.type)

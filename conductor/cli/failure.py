@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import click
 
 from bus.errors import BusError
-from conductor.cli.escape import lines, one_line
+from bus.room import remedy
+from conductor.cli.escape import one_line, short_lines
 from conductor.cli.exit_codes import Exit, exit_of
 from conductor.cli.output import err, print_json
 from conductor.cli.track import PROGRAM
@@ -53,7 +54,7 @@ def describe(error: Exception) -> Failure:
         return Failure("usage", error.format_message())
     if isinstance(error, OSError):
         path = error.filename if isinstance(error.filename, str) else None
-        return Failure("io", error.strerror or str(error) or type(error).__name__, path)
+        return Failure("io", error.strerror or str(error) or type(error).__name__, path, hint=remedy(error))
     hint = "please report this" + ("" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where it happened")
     return Failure("internal", f"conductor itself failed: {type(error).__name__}: {error}", hint=hint)
 
@@ -86,5 +87,5 @@ def as_data(failure: Failure) -> dict[str, str | int | None]:
 def as_text(failure: Failure) -> str:
     """Return `error: PLACE: MESSAGE` and, on lines of their own, the rest of the message and the hint."""
     place = f"{one_line(failure.place)}: " if failure.place else ""
-    text = f"error: {place}{lines(failure.message)}"
-    return f"{text}\nhint: {lines(failure.hint)}" if failure.hint else text
+    text = f"error: {place}{short_lines(failure.message)}"
+    return f"{text}\nhint: {short_lines(failure.hint)}" if failure.hint else text

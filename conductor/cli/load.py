@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bus.contract import Holder, Reader
 from bus.errors import BusError, BusGone
-from bus.wire import AttemptId, ExitRecord, Record
+from bus.wire import AttemptId, ExitRecord
 from conductor.cli.track import Track, unknown_task
 from conductor.core.state import State
 from conductor.core.view import RunView, TaskView, planned_view, run_view
@@ -33,8 +33,6 @@ class Loaded:
     """Of the newest record; 0 where there is none."""
     last_seq: int
     not_ingested: int
-    records: tuple[Record, ...] = ()
-    """The records of the task that was asked for."""
 
     def alive(self) -> tuple[AttemptId, ...]:
         """Return the attempts whose workers live, by their locks."""
@@ -61,14 +59,10 @@ def open_track(track: Track) -> FileReader | None:
         return None
 
 
-def load(reader: Reader, *, task: str | None = None) -> Loaded:
-    """Bring a machine to the end of the journal; with `task`, also find its records, which costs the whole journal.
-
-    Raises BusError where it is damaged.
-    """
+def load(reader: Reader) -> Loaded:
+    """Bring a machine to the end of the journal. Raises BusError where it is damaged."""
     # Who holds the track is asked first: a run that ends in between is then shown as ended, not as interrupted.
     holder = reader.holder()
-    records = [] if task is None else [record for record in reader.records() if record.task == task]
     replayed = replay(reader)
     view = run_view(replayed.machine.state)
     if holder is None and view.state in OPEN_STATES:
@@ -80,7 +74,6 @@ def load(reader: Reader, *, task: str | None = None) -> Loaded:
         epoch=holder.epoch if holder else replayed.epoch,
         last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
-        records=tuple(records),
     )
 
 

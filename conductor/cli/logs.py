@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import codecs
 import sys
-from typing import Any, TextIO
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
 
 import click
 
 from bus import layout
 from bus.contract import Reader
+from bus.errors import BusError
 from bus.reader import FileReader
-from bus.wire import AttemptId
+from bus.wire import AttemptId, TaskId
 from conductor.cli.escape import lines
-from conductor.cli.load import check_planned, known_tasks, open_track
+from conductor.cli.load import check_planned, known_tasks, load, open_track
 from conductor.cli.log_files import Gap, LogReader
+from conductor.cli.log_json import print_streams
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import err, is_terminal, print_json
 from conductor.cli.polling import pause
@@ -22,6 +26,9 @@ from conductor.cli.track import Track, resolve, unknown_task
 from conductor.errors import ConductorError
 
 LOOK_EVERY = 0.25
+
+MOST = 1 << 30
+"""Bytes of a stream that are shown at one look: far more than a worker keeps of it, unless `log_cap` says more."""
 
 
 @click.command(
@@ -59,17 +66,18 @@ def logs(
         else:
             err(f"there is no output: {'the task has not started' if reader else place.no_bus()}")
     elif as_json:
-        stdout, stderr = map(_as_data, streams)
-        print_json({"task": task, "attempt": attempt, "stdout": stdout, "stderr": stderr})
+        print_streams(task, attempt, *streams)
     else:
-        _show(reader, attempt, *streams, follow=follow, only_stderr=only_stderr)
+        stdout, stderr = streams
+        folder = place.bus / layout.attempt_dir(attempt)
+        copies = [_Copy(stderr, sys.stdout if only_stderr else sys.stderr, folder)]
+        if not only_stderr:
+            copies.insert(0, _Copy(stdout, sys.stdout, folder))
+        _show(reader, attempt, copies, follow=follow)
     return 0
 
 
-def _show(
-    reader: Reader, attempt: AttemptId, stdout: LogReader, stderr: LogReader, *, follow: bool, only_stderr: bool
-) -> None:
-    copies = [_Copy(stderr, sys.stdout)] if only_stderr else [_Copy(stdout, sys.stdout), _Copy(stderr, sys.stderr)]
+def _show(reader: Reader, attempt: AttemptId, copies: Sequence[_Copy], *, follow: bool) -> None:
     live = True
     while live:
         # Asked before reading: what an ended attempt printed is all there.
@@ -82,12 +90,17 @@ def _show(
         err("it has printed nothing")
 
 
-def find_attempt(track: Track, reader: Reader, task: str, number: int | None) -> AttemptId | None:
-    """Return the last attempt of a task, or the one of this number; None where it has none yet."""
+def find_attempt(track: Track, reader: FileReader, task: str, number: int | None) -> AttemptId | None:
+    """Return the last attempt of a task, or the one of this number; None where it has none yet.
+
+    Which attempts a task had before its newest, the journal alone knows: for them all of it is read.
+    """
+    if number is None and (newest := _newest(reader, task)):
+        return newest
     attempts = {
         record.payload["number"]: record.attempt
-        for record in reader.records()
-        if record.type == "WORKER_DISPATCHED" and record.task == task and record.attempt
+        for record in reader.records_of(task)
+        if record.type == "WORKER_DISPATCHED" and record.attempt
     }
     if not attempts:
         known = known_tasks(reader)
@@ -104,6 +117,18 @@ def find_attempt(track: Track, reader: Reader, task: str, number: int | None) ->
     return attempts[number]
 
 
+def _newest(reader: Reader, task: str) -> AttemptId | None:
+    """Return the newest attempt as the run's state has it, which a snapshot holds; None where that tells of none.
+
+    It does not tell of attempts before a reset, nor of a task that the plan has no more: the journal does.
+    """
+    try:
+        tasks = {other.id: other.attempt for other in load(reader).view.tasks}
+    except BusError:  # a plan or a record is missing: attempts may be found all the same
+        return None
+    return tasks.get(TaskId(task))
+
+
 def _open_streams(reader: FileReader, attempt: AttemptId) -> tuple[LogReader, LogReader] | None:
     """Open what is kept of an attempt, for as long as this process lives; None where nothing is."""
     pieces = reader.open_pieces(attempt)
@@ -113,9 +138,10 @@ def _open_streams(reader: FileReader, attempt: AttemptId) -> tuple[LogReader, Lo
 class _Copy:
     """Copies one stream of the attempt to one of ours: escaped on a terminal, byte for byte elsewhere."""
 
-    def __init__(self, source: LogReader, target: TextIO) -> None:
+    def __init__(self, source: LogReader, target: TextIO, folder: Path) -> None:
         self._source = source
         self._target = target
+        self._folder = folder
         self._safe = is_terminal(target)
         self.copied = False
         """Whether there was anything."""
@@ -123,25 +149,15 @@ class _Copy:
 
     def fresh(self) -> None:
         """Copy what is new."""
-        for piece in self._source.fresh():
+        for piece in self._source.fresh(MOST):
             self.copied = True
             if isinstance(piece, Gap):
                 self._target.flush()
-                err(f"[… {piece.size} bytes were not kept …]")
+                why = f"are left out here, and are in {self._folder}/" if piece.is_kept else "were not kept"
+                err(f"[… {piece.size} bytes {why} …]")
             elif self._safe:
                 self._target.write(lines(self._decoder.decode(piece)))
             else:
                 self._target.flush()
                 self._target.buffer.write(piece)
         self._target.flush()
-
-
-def _as_data(source: LogReader) -> dict[str, Any]:
-    head, tail, gap = bytearray(), bytearray(), 0
-    for piece in source.fresh():
-        if isinstance(piece, Gap):
-            gap += piece.size
-        else:
-            (tail if gap else head).extend(piece)
-    text = {"head": head.decode(errors="backslashreplace"), "tail": tail.decode(errors="backslashreplace")}
-    return {**text, "not_kept": gap}

@@ -7,7 +7,7 @@ from typing import Any
 
 from bus import layout
 from bus.reader import FileReader
-from conductor.cli.escape import one_line, shortened
+from conductor.cli.escape import shortened
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
@@ -78,7 +78,7 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
     if notices.sleepers:
         lines.append(f"{sentence(who_sleeps(notices.sleepers))}; {how_to_wake_them(notices.sleepers)}")
     if notices.paused is not None:
-        lines.append(f"Paused: {one_line(notices.paused)}. Workers go on; it goes on by itself once that is over")
+        lines.append(f"Paused: {shortened(notices.paused)}. Workers go on; it goes on by itself once that is over")
     if notices.edited:
         applied = (
             "the next run applies the edit" if notices.ended else "the edit is not applied until this run has ended"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from bus.wire import dumps
-from conductor.cli.escape import json_text, one_line
+from conductor.cli.escape import json_text, shortened
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -139,7 +139,7 @@ def table(rows: Sequence[Sequence[str]], *, styles: Sequence[str | None] = (), w
 
     `styles` has one entry a row, for its first cell. Cells are made safe here: pass foreign text as it is.
     """
-    safe = [[one_line(cell) for cell in row] for row in rows]
+    safe = [[shortened(cell) for cell in row] for row in rows]
     if not safe:
         return ""
     widths = [max(cell_width(row[column]) for row in safe) for column in range(len(safe[0]) - 1)]

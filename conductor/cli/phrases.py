@@ -121,6 +121,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "RESULT": _result,
     "REPORT": _report,
     "PROGRESS": _progress,
+    "NOTE": lambda p: p["text"],
     "WORKER_GONE": lambda p: f"the worker is gone: {p['detail']}",
     "LAUNCH_FAILED": lambda p: f"no worker could be started: {p['error']}",
     "ATTEMPT_ADOPTED": lambda _: "still running, watched again",

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bus.wire import TaskId
-from conductor.cli.escape import one_line
+from conductor.cli.escape import one_line, shortened
 from conductor.cli.options import examples, json_option, track_argument
 from conductor.cli.output import is_terminal, out, paint, print_json, table, terminal_width, wants_colour
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
@@ -227,5 +227,5 @@ def _warnings(facts: Facts, *, colour: bool) -> str:
     for warning in brief(_warnings_of(facts), each=SHOWN_WARNINGS):
         place = one_line(plan.source) + (f":{warning.line}" if warning.line else "")
         word = paint("warning:", "yellow", colour=colour)
-        lines.append(f"{word} {place}: {one_line(warning.message)} [{warning.code}]")
+        lines.append(f"{word} {place}: {shortened(warning.message)} [{warning.code}]")
     return "\n".join(lines)

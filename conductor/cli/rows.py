@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bus.wire import TaskId
+from conductor.cli.escape import LONG
 from conductor.cli.frame import Row, Totals
 from conductor.cli.remaining import Work, remaining
 from conductor.core.view import RunView, TaskView
@@ -25,11 +26,11 @@ def _row(task: TaskView, tasks: Tasks, now: float) -> Row:
     elapsed = max(now - task.started_at, 0.0) if alive and task.started_at is not None else task.seconds
     return Row(
         id=task.id,
-        name=task.name,
+        name=task.name[:LONG],
         status=task.status,
         attempt=task.number,
         elapsed=elapsed,
-        note=_note(task, tasks, now),
+        note=_note(task, tasks, now)[:LONG],
         age=None if alive or task.ended_at is None else max(now - task.ended_at, 0.0),
     )
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from bus.contract import Reader
 from bus.wire import Record, TaskId
-from conductor.cli.escape import one_line
+from conductor.cli.escape import shortened
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
 from conductor.cli.phrases import BEGINS, draining, phrase
@@ -122,7 +122,7 @@ class LiveScreen:
     def note(self, text: str) -> None:
         """Print a line above the picture."""
         with self._suspension.drawing():
-            self._console.print(Text(one_line(text), style="dim"))
+            self._console.print(Text(shortened(text), style="dim"))
 
     def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
         """Print since when all is done; there is nothing to draw."""

@@ -80,7 +80,7 @@ class PlainScreen:
             return None
         head = f"{duration(record.t.mono - self._begun):>7}  "
         if record.task is None:
-            return head + one_line(said)
+            return head + shortened(said, 300)
         name = names.get(record.task, "")
         subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
         return f"{head}{subject}: {shortened(said, 300)}"
@@ -99,7 +99,7 @@ class PlainScreen:
     def note(self, text: str) -> None:
         """Print it as a line of its own."""
         if not self._quiet:
-            self._sink.write(f"note: {one_line(text)}\n")
+            self._sink.write(f"note: {shortened(text)}\n")
 
     def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
         """Print since when all is done."""

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from conductor.cli.escape import one_line
+from conductor.cli.escape import one_line, shortened
 from conductor.cli.failure import as_text as as_error
 from conductor.cli.failure import describe
 from conductor.cli.load import OPEN_STATES, Loaded, load, never_run, open_track
@@ -106,10 +106,10 @@ def _listing(view: RunView, now: float, *, colour: bool) -> str:
 def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
     view = loaded.view
     running = loaded.holder if loaded.view.state in OPEN_STATES else None
-    who = f" by pid {running.pid} on {one_line(running.host)}" if running else ""
+    who = f" by pid {running.pid} on {shortened(running.host, 255)}" if running else ""
     reason = ""
     if view.reason and view.reason != view.state:
-        reason = f" ({one_line(gave_up_text(view.reason, view.options))})"
+        reason = f" ({shortened(gave_up_text(view.reason, view.options))})"
     span = ""
     if view.started_at is not None:
         ended = view.ended_at

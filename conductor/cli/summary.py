@@ -71,7 +71,7 @@ def _ended(view: RunView) -> str:
     if view.reason == RESTART_INTENSITY:
         return "gave up"
     reason = gave_up_text(view.reason or "")
-    return f"{view.state} ({one_line(reason)})" if reason and reason != view.state else view.state
+    return f"{view.state} ({shortened(reason)})" if reason and reason != view.state else view.state
 
 
 def _gave_up(view: RunView) -> list[str]:
@@ -124,7 +124,7 @@ def _rest(view: RunView, *, colour: bool) -> str:
             groups.setdefault((task.status, reason), []).append(task.id)
     return "\n".join(
         f"{paint(STATUS_GLYPH[status], STATUS_STYLE[status], colour=colour)} {status}"
-        f"{f' ({one_line(reason)})' if reason else ''}: {one_line(few(tasks, MOST))}"
+        f"{f' ({shortened(reason)})' if reason else ''}: {one_line(few(tasks, MOST))}"
         for (status, reason), tasks in groups.items()
     )
 
@@ -141,7 +141,7 @@ def _left_behind(view: RunView) -> list[str]:
     """Which tasks that are done left processes behind, that were ended for them."""
     done = [task for task in view.tasks if task.status == "done"]
     found = [(task.id, left_behind((task.evidence or {}).get("leftovers") or ())) for task in done]
-    lines = [one_line(f"{id}: {left}") for id, left in found if left]
+    lines = [shortened(f"{id}: {left}") for id, left in found if left]
     return (
         lines if len(lines) <= MOST else [*lines[:MOST], f"… and {len(lines) - MOST} more tasks left processes behind"]
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from bus import layout
-from conductor.cli.escape import lines, one_line
+from bus.wire import Record
+from conductor.cli.escape import one_line, short_lines, shortened
 from conductor.cli.events import record_line
 from conductor.cli.load import OPEN_STATES, Loaded, check_planned, load, open_track, stream_of, tail_of
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
@@ -18,8 +20,12 @@ from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import task_data
 from conductor.core import why as core
 from conductor.core.view import TaskView
+from conductor.core.wording import plural
 
 TAIL_LINES = 12
+
+MOST = 40
+"""Records that are shown to people, the newest; `--json` has all."""
 
 
 @click.command(epilog=examples(("why my-track 1.2", "")))
@@ -31,14 +37,17 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
     """Say why TASK is where it is, what happened to it, and what to do."""
     place = resolve(track, bus_dir)
     reader = open_track(place)
-    loaded = load(reader, task=task) if reader else None
-    if loaded is None or loaded.view.id is None:
+    loaded = load(reader) if reader else None
+    if reader is None or loaded is None or loaded.view.id is None:
         return _never_run(place, task, exists=reader is not None, as_json=as_json)
     view = loaded.task(place, task)
+    # How it stands follows from a snapshot and what came behind it. What happened to it stands in the journal alone,
+    # from its first record on, so that is gone through as a whole, and only what is about this task is decoded.
+    records = list(reader.records_of(task))
     if as_json:
-        print_json(as_data(loaded, view))
+        print_json(as_data(loaded, view, records))
     else:
-        out(as_text(place, loaded, view, colour=wants_colour(sys.stdout)))
+        out(as_text(place, loaded, view, records, colour=wants_colour(sys.stdout)))
     return 0
 
 
@@ -52,7 +61,7 @@ def _never_run(track: Track, task: str, *, exists: bool, as_json: bool) -> int:
     return 0
 
 
-def as_data(loaded: Loaded, task: TaskView) -> dict[str, Any]:
+def as_data(loaded: Loaded, task: TaskView, records: Sequence[Record]) -> dict[str, Any]:
     """Return the object of `why --json`."""
     statuses = {other.id: other.status for other in loaded.view.tasks}
     return {
@@ -63,24 +72,27 @@ def as_data(loaded: Loaded, task: TaskView) -> dict[str, Any]:
         "tail": tail_of(loaded.reader, task),
         "records": [
             {"seq": r.seq, "type": r.type, "timestamp": r.timestamp, "attempt": r.attempt, "payload": r.payload}
-            for r in loaded.records
+            for r in records
         ],
     }
 
 
-def as_text(track: Track, loaded: Loaded, task: TaskView, *, colour: bool) -> str:
+def as_text(track: Track, loaded: Loaded, task: TaskView, records: Sequence[Record], *, colour: bool) -> str:
     """Return the page that people read."""
     head = paint(f"{STATUS_GLYPH[task.status]} {task.status}", STATUS_STYLE[task.status], colour=colour)
-    parts = [f"{head}  {one_line(task.id)} {one_line(task.name)}"]
-    parts += [f"  {one_line(line)}" for line in reasons(loaded, task)]
+    parts = [f"{head}  {one_line(task.id)} {shortened(task.name)}"]
+    parts += [f"  {shortened(line)}" for line in reasons(loaded, task)]
     tail = tail_of(loaded.reader, task)
     if task.status != "done" and tail.strip():
         whole = f"all it printed: `{track.command('logs', task.id)}`"
         parts += ["", f"The end of its {stream_of(loaded.reader, task)} ({whole}):"]
-        parts += [f"  {line}" for line in lines(tail).rstrip().splitlines()[-TAIL_LINES:]]
-    if loaded.records:
+        parts += [f"  {line}" for line in short_lines(tail).rstrip().splitlines()[-TAIL_LINES:]]
+    if records:
+        earlier = len(records) - MOST
+        all_of_it = track.command("events", options=["--task", task.id])
         parts += ["", "What happened:"]
-        parts += [f"  {record_line(record, colour=colour, width=None)}" for record in loaded.records]
+        parts += [f"  … {plural(earlier, 'record')} before these: `{all_of_it}`"] if earlier > 0 else []
+        parts += [f"  {record_line(record, colour=colour, width=None)}" for record in records[-MOST:]]
     return "\n".join([*parts, *_next(track, loaded, task)])
 
 

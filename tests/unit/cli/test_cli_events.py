@@ -36,7 +36,7 @@ def test_one_line_a_record(host: FileHost, tmp_path: Path, capsys: pytest.Captur
         ("1", "WORKER_DISPATCHED", "1         attempt 1 started"),
         ("2", "WORKER_DISPATCHED", "2         attempt 1 started"),
         ("3", "TASK_COMPLETE", "1         done, unblocks 3"),
-        ("4", "NOTE", '-         {"text":"\\x9b2J\\u202e"}'),
+        ("4", "NOTE", "-         \\x9b2J\\u202e"),
     ]
 
 

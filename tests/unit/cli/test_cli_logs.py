@@ -8,18 +8,18 @@ import pytest
 
 from bus._fs import FileSystem
 from bus.reader import Pieces
-from conductor.cli.log_files import Gap, LogReader
+from conductor.cli.log_files import Gap, LogReader, Span, both_ends
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Pieces]:
     fd = os.open(tmp_path, os.O_RDONLY)
-    yield Pieces(FileSystem(), fd)
+    yield Pieces(FileSystem(), fd, "attempts/0/x")
     os.close(fd)
 
 
 def read(reader: LogReader) -> list[bytes | Gap]:
-    return list(reader.fresh())
+    return list(reader.fresh(1 << 20))
 
 
 def test_no_file_yet_is_no_output(folder: Pieces) -> None:
@@ -59,3 +59,19 @@ def test_req27_a_link_in_place_of_a_log_is_refused(tmp_path: Path, folder: Piece
     (tmp_path / "log").symlink_to("secret")
     with pytest.raises(Exception, match="cannot be opened"):
         read(LogReader(folder, "log"))
+
+
+def test_of_what_is_too_much_both_ends_stay_whatever_the_pieces() -> None:
+    parts = [Span(0, 0, 10), Gap(5), Span(2, 0, 10), Span(3, 0, 10)]
+    for most in range(31):
+        found = both_ends(parts, most)
+        shown = [byte for part in found if isinstance(part, Span) for byte in _bytes(part)]
+        whole = [byte for part in parts if isinstance(part, Span) for byte in _bytes(part)]
+        first = most // 3
+        assert shown == [*whole[:first], *whole[30 - (most - first) :]] if most < 30 else whole
+        assert [gap.size for gap in found if isinstance(gap, Gap) and gap.is_kept] == ([30 - most] if most < 30 else [])
+        assert Gap(5) in found
+
+
+def _bytes(span: Span) -> list[tuple[int, int]]:
+    return [(span.piece, offset) for offset in range(span.start, span.end)]

@@ -319,7 +319,7 @@ def test_a_person_is_told_that_nothing_was_printed(
 def test_logs_json(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     worked_off(story)
     data = json.loads(call(capsys, "logs", str(track), "1", "--json"))
-    assert data["stdout"] == {"head": "line 1\n", "tail": "", "not_kept": 0}
+    assert data["stdout"] == {"head": "line 1\n", "tail": "", "not_kept": 0, "left_out": 0}
     assert data["attempt"].startswith("1~2-")
 
 

@@ -225,7 +225,10 @@ def test_a_closed_output_is_no_trouble(redirect: str) -> None:
 def test_a_full_disk_behind_stdout_is_said() -> None:
     done = program("--help", redirect="> /dev/full")
     assert done.returncode == 74
-    assert done.stderr == "error: No space left on device\n"
+    assert done.stderr.splitlines() == [
+        "error: No space left on device",
+        "hint: free some space on that disk, then try again; nothing that was recorded is lost",
+    ]
 
 
 HEAVY = {"pydantic", "watchdog", "filelock", "psutil", "asyncio", "rich.live", "yaml"}
