@@ -31,6 +31,8 @@ class RunStarted:
     """Not in the payload: the codec finds it by `plan_sha`."""
     source_sha: str | None = None
     """SHA-256 of the file that the plan was read from, so that an edit is seen without reading it as a plan."""
+    taken: Mapping[str, int] = field(default_factory=dict)
+    """By task, the highest number of an attempt of which the journal, which lost its end, does not tell any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def run_started(state: State, event: RunStarted, moment: Moment) -> None:
         else:
             task.spec = spec
             _renew(task)
+        task.number = max(task.number, event.taken.get(spec.id, 0))
         state.tasks[spec.id] = task
     state.order = list(state.tasks.values())
     count_open(state)

@@ -26,7 +26,7 @@ from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
-from conductor.runtime.strangers import refuse_strangers
+from conductor.runtime.strangers import above_taken, refuse_strangers
 from conductor.runtime.track_lock import TrackLock
 
 STOP_MARGIN = 5.0
@@ -57,7 +57,7 @@ class Session:
             track.take()
             if first is None or self._replayed.run is not None:
                 first = begin(request, self._replayed)
-            self.start: Start = first
+            self.start: Start = above_taken(first, self.host, self._replayed.machine.state)
             if first.first is not None:
                 refuse_strangers(self.host, self._replayed, to_stop=request.to_stop)
             else:  # no loop will run, which would remove them

@@ -1,4 +1,4 @@
-"""Attempts that live while the journal, which lost its end, does not tell of them.
+"""Attempts of which the journal, which lost its end, does not tell: those that live, and the numbers of all.
 
 Their names hold the run's random id, so a run that goes on finds its own again: it dispatches them under the same
 names, and takes over what is there. Those of any other round would be started a second time beside the living ones.
@@ -6,27 +6,35 @@ names, and takes over what is there. Those of any other round would be started a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from bus.errors import BusCorrupt
 from bus.host import FileHost
 from bus.layout import encode_task_id, parse_attempt
 from bus.losses import forget_cut, is_cut
-from bus.wire import AttemptId
+from bus.wire import AttemptId, TaskId
+from conductor.core.events import RunStarted
 from conductor.core.policy import nonce
 from conductor.core.state import Run, State
 from conductor.core.wording import few, plural
 from conductor.runtime.replay import Replayed
+from conductor.runtime.start import Start
 
 
 def refuse_strangers(host: FileHost, replayed: Replayed, *, to_stop: bool) -> None:
     """Raise BusCorrupt where attempts live that no run would find again; with `to_stop` have them end.
 
-    Costs nothing but where the journal was cut; once nothing lives but what the journal tells of, that is forgotten.
+    Costs nothing but where the journal was cut; once the journal tells of all that live and of all numbers, that is
+    forgotten.
     """
     if not is_cut(host.folders):
         return
-    known = set(replayed.machine.state.open_attempts())
+    state = replayed.machine.state
+    known = set(state.open_attempts())
     unknown = [one for one in sorted(host.attempts()) if one not in known and host.is_live(one)]
-    if not unknown and replayed.last_seq:  # a first record is needed: an empty journal is damage, but for the mark
+    # A round is needed: an empty journal is damage, but for the mark.
+    if not unknown and replayed.run is not None and not taken_numbers(host, state, state.tasks):
         forget_cut(host.folders)
     if to_stop:
         for attempt in unknown:
@@ -36,6 +44,34 @@ def refuse_strangers(host: FileHost, replayed: Replayed, *, to_stop: bool) -> No
     strangers = [one for one in unknown if run is None or not _is_of(one, run, replayed.machine.state)]
     if strangers:
         raise _refusal(host, strangers)
+
+
+def above_taken(start: Start, host: FileHost, state: State) -> Start:
+    """Let a new round number its attempts above those of which the journal does not tell."""
+    first = start.first
+    if not isinstance(first, RunStarted):
+        return start
+    return replace(
+        start, first=replace(first, taken=taken_numbers(host, state, [task.id for task in first.plan.tasks]))
+    )
+
+
+def taken_numbers(host: FileHost, state: State, tasks: Iterable[TaskId]) -> dict[str, int]:
+    """Return the highest number of an attempt's folder for each of the tasks of which the journal tells less.
+
+    Numbers are never used twice, so a round goes on above them; nothing where the journal did not lose its end.
+    """
+    if not is_cut(host.folders):
+        return {}
+    highest: dict[str, int] = {}
+    for name, number, _ in map(parse_attempt, host.attempts()):
+        highest[name] = max(number, highest.get(name, 0))
+    found = {task: highest.get(encode_task_id(task), 0) for task in tasks}
+    return {task: number for task, number in found.items() if number > _known(state, task)}
+
+
+def _known(state: State, task: TaskId) -> int:
+    return state.tasks[task].number if task in state.tasks else state.retired.get(task, 0)
 
 
 def _is_of(attempt: AttemptId, run: Run, state: State) -> bool:

@@ -100,6 +100,25 @@ def test_an_attempt_of_the_round_that_goes_on_is_found_again_after_a_cut(project
     assert sorted(project.starts()) == ["a", "b"]
 
 
+def test_numbers_go_on_above_those_of_a_round_whose_beginning_was_cut_off(project: Project) -> None:
+    """No two attempts of a task have one number, over the life of the bus, whatever the journal has lost."""
+    project.plan([project.shell("a", "exit 1", retries=0), project.shell("b/c", "exit 1", retries=0)])
+    for _ in range(2):
+        project.run().expect(1)
+    break_line(project, 1)
+    project.call("doctor", str(project.track), "--repair").expect(0)
+    for first in (3, 4):
+        project.run().expect(1)
+        begun = project.recorded("RUN_STARTED")[-1]
+        assert begun["payload"]["taken"] == ({"a": 2, "b/c": 2} if first == 3 else {})
+        for task in ("a", "b/c"):
+            assert project.recorded("WORKER_DISPATCHED", task)[-1]["payload"]["number"] == first
+        assert (project.bus / "journal.cut").exists() == (first == 3)
+    numbers = sorted(path.name.partition("-")[0] for path in project.bus.glob("attempts/*/*"))
+    assert len(numbers) == len(set(numbers)) == 8
+    project.call("doctor", str(project.track), "--verify").expect(0)
+
+
 def test_an_emptied_journal_is_damage_for_every_verb_and_starts_nothing(project: Project) -> None:
     claim = orphaned(project)
     (project.bus / "queue.jsonl").write_bytes(b"")
