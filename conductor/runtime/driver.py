@@ -145,11 +145,8 @@ class Driver:
         """Keep a snapshot where one is due, and at the end of a round."""
         replayed, host = self._replayed, self._ports.host
         ended = self._machine.ended and replayed.last_seq - replayed.snapshot_seq >= SNAPSHOT_AT_END
-        if not ended and not host.checkpoint_due():
-            return
-        state = replayed.dump()
-        if state is not None:
-            host.checkpoint(state)
+        if ended or host.checkpoint_due():
+            replayed.keep(host)
 
     def _show(self, *, at_once: bool = False) -> float | None:
         """Let the views and the observer follow; return the seconds after which they want to be called again."""

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from bus.contract import Reader, Snapshot
+from bus.contract import Host, Reader, Snapshot
 from bus.errors import BusCorrupt
 from bus.wire import AttemptId, JsonObject, Record, WireError, dumps
 from conductor.core import snapshot as core
@@ -107,6 +107,11 @@ class Replayed:
             return None
         self.snapshot_seq = self.last_seq
         return {"state": state, "time": asdict(self.time), "messages": self.messages.dump()}
+
+    def keep(self, host: Host) -> None:
+        """Keep a snapshot, if one can be taken of this moment."""
+        if (state := self.dump()) is not None:
+            host.checkpoint(state)
 
     def digest(self) -> str:
         """Return a hash of all that follows from the journal alone."""

@@ -84,6 +84,8 @@ def _record(host: FileHost, replayed: Replayed, facts: Sequence[ControlReceived]
         records.append(record)
     host.commit()
     host.project(records)
+    if host.checkpoint_due():
+        replayed.keep(host)
 
 
 class _Silent:

@@ -60,8 +60,10 @@ class Session:
             self.start: Start = above_taken(first, self.host, self._replayed.machine.state)
             if first.first is not None:
                 refuse_strangers(self.host, self._replayed, to_stop=request.to_stop)
-            else:  # no loop will run, which would remove them
+            else:  # no loop will run, which would do this
                 Inbound(self.host, self._replayed.messages, self.host.notes.append).forget_recorded()
+                if self.host.checkpoint_due():
+                    self._replayed.keep(self.host)
             self.clock: Clock = SystemClock()
             self.terminated = False
             """Whether TERM ended the run."""

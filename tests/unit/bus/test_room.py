@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bus import reserve, room
+from bus import recovery, reserve, room
 from bus._fs import FileSystem
 from bus.errors import BusError, JournalBlocked, NoSpace
-from bus.wire import Stamp
+from bus.wire import Stamp, TaskId
 from conductor.testing.disk import ModelDisk, ModelProcess
 from tests.unit.bus.journals import Texts, put, start, texts
 
@@ -55,6 +55,34 @@ def test_requirement_32_a_run_goes_on_where_there_is_room_and_the_reserve_never_
         host.commit()
         assert "reserve" not in disk.names("/bus")
         assert host.scan().blocked is None
+
+
+def test_requirement_32_a_snapshot_that_is_due_on_a_full_disk_is_not_tried_at_each_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not while `events/` is behind, and once it failed only when another is due: each try dumps the whole state."""
+    disk = ModelDisk()
+    host = start("/bus", fs=disk.process())
+    put(host, "a")
+    host.close()
+    monkeypatch.setattr(recovery, "TAIL", 10)
+    host = start("/bus", Texts(), fs=disk.process())
+    assert host.checkpoint_due()
+    record = host.stage("TASK_COMPLETE", {"task_id": "1"}, Stamp(1.0, 2.0, "boot"), task=TaskId("1"))
+    host.commit()
+    disk.faults.room = 0
+    host.project([record])
+    assert not host.checkpoint_due()
+    disk.faults.room = None
+    host.project([])
+    assert host.checkpoint_due()
+    disk.faults.room = 0
+    host.checkpoint({"texts": ["a"]})
+    assert not host.checkpoint_due()
+    assert disk.names("/bus/snapshots") == []
+    disk.faults.room = None
+    assert not host.checkpoint_due()
+    host.close()
 
 
 def test_requirement_32_a_start_on_a_full_disk_gives_the_reserve_up_and_goes_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,15 @@ def test_behind_records_that_a_repair_gave_up_all_is_compared_from_the_snapshot_
         kept.unlink()
     with pytest.raises(BusCorrupt, match="there is no snapshot behind them"):
         list(verify(open_reader(root)))
+
+
+def test_only_what_is_read_first_is_put_out_of_the_collectors_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks again and again lets go of what he saw before; frozen cycles of it would never be collected."""
+    frozen: list[int] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: len(frozen))
+    bus = MemoryBus()
+    for _ in range(3):
+        replay(bus.reader())
+        assert gc.isenabled()
+    assert frozen == [1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bus import recovery
 from bus.errors import BusGone, HeldByOther
 from bus.host import open_host
 from bus.reader import open_reader
@@ -50,6 +51,16 @@ def test_a_task_and_what_depends_on_it_is_taken_back_and_its_events_with_it(trac
     last = list(open_reader(track.bus).records())[-1]
     assert (last.type, last.source) == ("CONTROL", WHO)
     assert last.payload == {"verb": "reset", "who": WHO, "target": "a", "text": None, "tasks": ["a", "b"]}
+
+
+def test_a_reset_keeps_the_snapshot_that_its_long_start_made_due(
+    track: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "TAIL", 10)
+    reset(track, ["a"], WHO)
+    [snapshot] = open_reader(track.bus).snapshots()
+    assert snapshot.seq == list(open_reader(track.bus).records())[-1].seq
+    assert replay(open_reader(track.bus)).digest() == replay(open_reader(track.bus), whole=True).digest()
 
 
 def test_two_tasks_are_two_records_and_each_task_is_named_once(track: Request) -> None:

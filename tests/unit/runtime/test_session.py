@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bus import recovery
 from conductor.cli.main import run_command_line
 
 PLAN = '```yaml\ndag:\n  project: .\n  nodes:\n    - {id: "1", name: one, run: ["true"]}\n```\n'
@@ -35,3 +36,17 @@ def test_what_a_start_sets_aside_is_journaled(tmp_path: Path) -> None:
     records = [json.loads(line) for line in journal.read_bytes().splitlines()]
     [found] = [record for record in records if record["type"] == "QUARANTINED"]
     assert found["payload"]["name"].endswith("queue.jsonl")
+
+
+def test_a_start_that_finds_nothing_to_do_keeps_the_snapshot_that_it_made_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each one would read the same tail, and behind a reboot all of `events/`."""
+    (tmp_path / "plan.md").write_text(PLAN)
+    assert run_command_line(["run", str(tmp_path), "--quiet"]) == 0
+    snapshots = tmp_path / ".message-bus" / "snapshots"
+    assert list(snapshots.iterdir()) == []
+    monkeypatch.setattr(recovery, "TAIL", 10)
+    for _ in range(2):
+        assert run_command_line(["run", str(tmp_path), "--quiet"]) == 0
+        assert len(list(snapshots.iterdir())) == 1
