@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bus import layout
-from bus._fs import Refused, passes
+from bus._fs import Refused
 from bus.contract import Snapshot
 from bus.folders import Folders
 from bus.segments import Place, listed
@@ -74,11 +74,8 @@ class Keeper:
         try:
             boot = self._folders.fs.boot() if self.seen else ""
             self._size = write(self._folders, scratch, snapshot, place, events, boot, synced=synced)
-        except FileNotFoundError:  # our scratch, swept by whoever took the track over
+        except OSError:  # a full disk, a folder in its place, our scratch swept by a successor: no run ends for that
             return
-        except OSError as error:
-            if not passes(error):
-                raise
 
 
 def write(

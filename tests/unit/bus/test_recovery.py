@@ -346,6 +346,20 @@ def test_a_full_disk_keeps_no_snapshot_and_stops_nothing() -> None:
     assert disk.names("/bus/snapshots") == [layout.snapshot_name(2)]
 
 
+def test_a_folder_in_the_place_of_a_snapshot_keeps_none_and_stops_nothing(root: Path) -> None:
+    host = start(root)
+    put(host, "a")
+    (root / "snapshots" / layout.snapshot_name(1)).mkdir()
+    host.checkpoint({"texts": ["a"]})
+    put(host, "b")
+    host.checkpoint({"texts": ["a", "b"]})
+    host.close()
+    assert names(root / "tmp") == []
+    follower = Texts()
+    start(root, follower).close()
+    assert (follower.texts, follower.taken) == (["a", "b"], [])
+
+
 def test_a_snapshot_of_what_is_not_committed_is_refused(root: Path) -> None:
     host = start(root)
     host.stage("NOTE", {"text": "a"}, NOW)
