@@ -44,7 +44,7 @@ from conductor.core.rounds import (
     run_started,
     too_many_restarts,
 )
-from conductor.core.state import State, Task
+from conductor.core.state import MAX_PROGRESS, State, Task
 from conductor.core.task import (
     Backoff,
     Blocked,
@@ -98,7 +98,7 @@ def _reported(state: State, event: ReportReceived, moment: Moment) -> None:
 
 def _progressed(state: State, event: ProgressReceived, moment: Moment) -> None:
     if task := _current(state, event.TYPE, event.task, event.attempt):
-        task.progress = (event.pct, event.text)
+        task.progress = (event.pct, event.text[:MAX_PROGRESS])
 
 
 def _result(state: State, event: ResultReceived, moment: Moment) -> None:

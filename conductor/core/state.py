@@ -21,6 +21,9 @@ from conductor.core.transitions import STATUSES, Phase, StatusType
 MAX_STORY = 24
 """Events that a task's story keeps."""
 
+MAX_PROGRESS = 1000
+"""Characters that are kept of what a worker reports of its progress; all of it is in the journal."""
+
 ALIVE: tuple[StatusType, ...] = (Running, Exited)
 """Statuses that hold a slot."""
 

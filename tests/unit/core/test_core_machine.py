@@ -17,6 +17,7 @@ from conductor.core.events import (
     TaskFailed,
 )
 from conductor.core.instructions import CloseAttempt, LaunchWorker
+from conductor.core.state import MAX_PROGRESS
 from conductor.testing import Play, task_of
 
 A = TaskId("a")
@@ -176,6 +177,12 @@ def test_a_report_gives_commit_and_files(play: Play) -> None:
     assert isinstance(completed, TaskCompleted)
     assert (completed.commit_sha, completed.files_modified) == ("abc", ("x.py",))
     assert play.seen("a").commit == "abc"
+
+
+def test_of_a_long_report_of_progress_the_beginning_is_kept(play: Play) -> None:
+    """The journal holds all of it; the state, and with it every snapshot, holds one text for each task."""
+    play.start("a").fact(ProgressReceived(A, play.attempt("a"), None, "x" * 900_000))
+    assert play.seen("a").progress_text == "x" * MAX_PROGRESS
 
 
 def test_the_report_in_the_exit_record_is_the_last_word(play: Play) -> None:
