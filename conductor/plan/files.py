@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from bus.process import is_shortage
 from conductor.errors import PlanError
 
 
@@ -30,7 +31,8 @@ def refuse_other_than_directory(track_dir: Path) -> None:
 def read_bytes(path: Path, max_bytes: int) -> bytes | None:
     """Return what the file holds; None where there is none.
 
-    Raises PlanError `plan_missing` where it cannot be read, `plan_bytes_exceeded` where it is longer than `max_bytes`.
+    Raises PlanError `plan_missing` where it cannot be read, `plan_bytes_exceeded` where it is longer than `max_bytes`,
+    and OSError where only this machine ran short of something: that says nothing of the file.
     """
     try:
         # O_NONBLOCK: a FIFO in the place of a plan must not hang us.
@@ -38,6 +40,8 @@ def read_bytes(path: Path, max_bytes: int) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if is_shortage(error):
+            raise
         raise _unreadable(path, error.strerror or str(error)) from None
     try:
         status = os.fstat(descriptor)

@@ -39,8 +39,12 @@ class PlanEdits:
         before, self._signature = self._signature, source.signature(self._track)
         if self._signature != before or self._signature == self._looked_at:
             return None
+        try:
+            found = edited(self._track, state.plan, state.run, limit=MAX_COMPARED)
+        except OSError:  # no descriptor to read with: the next look will tell
+            return None
         self._looked_at = self._signature
-        return edited(self._track, state.plan, state.run, limit=MAX_COMPARED)
+        return found
 
 
 def edited(track: Path, plan: Plan, run: Run, *, limit: int | None = None) -> PlanEdited | None:

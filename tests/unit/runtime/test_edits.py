@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -152,3 +153,22 @@ def test_a_new_round_begins_without_an_edit(track: Track) -> None:
     track.look(3)
     track.play.result("1", "fails").timer("1").result("1").start(load(track.folder), retries=0)
     assert track.play.view.edited == ()
+
+
+def test_requirement_33_a_lack_of_descriptors_is_no_edit_and_hides_none(
+    track: Track, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*args: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    again = PlanEdits(track.folder)
+    monkeypatch.setattr("conductor.plan.files.os.open", short)
+    for _ in range(3):
+        track.now += edits.PERIOD
+        assert again.look(track.now, track.state) is None
+    track.write(PLAN.replace("work", "other work"))
+    assert track.look(4) is None
+    monkeypatch.undo()
+    edit = track.look(2)
+    assert edit is not None
+    assert edit.changes == ("changed in plan.md: 1",)
