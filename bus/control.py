@@ -9,6 +9,7 @@ from bus import layout
 from bus._fs import FileSystem, why
 from bus.errors import BusError
 from bus.folders import open_folders
+from bus.room import remedy
 from bus.wire import MAX_MESSAGE, dumps
 
 OWNER = "operator"
@@ -50,7 +51,8 @@ def drop(
             if folders.fs.publish(scratch, tmp, name, control, data, sync=True, contested=True):
                 return name
     except OSError as error:
-        raise BusError(f"the order cannot be handed in: {why(error)}", path=os.fspath(root)) from error
+        text = f"the order cannot be handed in: {why(error)}"
+        raise BusError(text, path=os.fspath(root), hint=remedy(error)) from error
     finally:
         folders.close()
     raise BusError("too many orders are handed in at once", path=os.fspath(root), hint="try again")

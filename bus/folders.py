@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from bus import layout
-from bus._fs import FileSystem, passes
+from bus._fs import FileSystem, passes, why
 from bus.errors import BusError, BusGone, BusUnsafe, FolderReplaced
 from bus.wire import AttemptId
 
@@ -195,7 +195,10 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
     except FileNotFoundError as error:
         raise BusGone("there is no bus", path=path, hint="start `conductor run TRACK` first") from error
     except OSError as error:
-        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
+        if passes(error):
+            raise
+        hint = "look at what it is, and move it away; or name another place with --bus-dir"
+        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path, hint=hint) from error
     try:
         if {layout.FORMAT, layout.JOURNAL, layout.EPOCHS}.isdisjoint(fs.names(root)):
             raise BusGone("there is no bus in this folder", path=path, hint="start `conductor run TRACK` first")
@@ -208,20 +211,40 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
 
 def check_root(found: os.stat_result, path: str) -> None:
     """Raise BusUnsafe where the bus belongs to somebody else or is open to others."""
-    if found.st_uid != os.geteuid():
-        raise BusUnsafe(f"the bus belongs to user {found.st_uid}", path=path, hint="run as that user")
+    check_owner(found, path)
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise BusUnsafe(f"others can reach into the bus (mode {mode:04o})", path=path, hint=f"chmod 700 {path}")
 
 
+def check_owner(found: os.stat_result, path: str) -> None:
+    """Raise BusUnsafe where the bus belongs to somebody else."""
+    if found.st_uid != os.geteuid():
+        hint = "run as that user, or name another place with --bus-dir"
+        raise BusUnsafe(f"the bus belongs to user {found.st_uid}", path=path, hint=hint)
+
+
 def check_parents(fs: FileSystem, path: str) -> None:
-    """Raise BusUnsafe where somebody else could put another directory in the place of the bus."""
+    """Raise BusUnsafe where somebody else could put another directory in the place of the bus, which need not be there.
+
+    Folders that are still missing will be made by us, and for us alone.
+    """
     parent = os.path.dirname(os.path.realpath(path))
     while True:
-        mode = fs.stat(parent).st_mode
+        mode = _mode(fs, parent)
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise BusUnsafe("everybody can write a folder above the bus", path=parent, hint=f"chmod o-w {parent}")
         if parent == os.path.dirname(parent):
             return
         parent = os.path.dirname(parent)
+
+
+def _mode(fs: FileSystem, folder: str) -> int:
+    """Return the mode of a folder above the bus; 0 where there is none."""
+    try:
+        return fs.stat(folder).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except OSError as error:
+        hint = "make the folders above it readable for you, or name another place with --bus-dir"
+        raise BusError(f"a folder above the bus cannot be looked at: {why(error)}", path=folder, hint=hint) from error

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 
 from bus import layout
 from bus._fs import passes, why
@@ -28,18 +29,8 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
     be on a file below our own directory, whose inode is compared again before each commit.
     """
     fs = folders.fs
+    fd, found = _open(folders, os.O_CREAT)
     try:
-        fd = fs.open(layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, at=folders.root)
-    except OSError as error:
-        if passes(error) or isinstance(error, FileNotFoundError):
-            raise
-        raise _not_ours(folders, why(error)) from error
-    try:
-        found = fs.stat_fd(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise _not_ours(folders, "not a regular file")
-        if found.st_uid != os.geteuid():
-            raise _not_ours(folders, f"belongs to user {found.st_uid}")
         fs.chmod_fd(fd, 0o600)
         for _ in range(_TRIES):  # somebody who only looks holds it for a moment
             if fs.lock(fd):
@@ -57,6 +48,32 @@ def take_lock(folders: Folders, *, unsafe: bool) -> int:
         fs.close(fd)
         raise
     return fd
+
+
+def check_lock_file(folders: Folders) -> None:
+    """Raise BusUnsafe where something stands in the place of the lock; take nothing."""
+    with suppress(FileNotFoundError):
+        folders.fs.close(_open(folders)[0])
+
+
+def _open(folders: Folders, flags: int = 0) -> tuple[int, os.stat_result]:
+    fs = folders.fs
+    try:
+        fd = fs.open(layout.LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, at=folders.root)
+    except OSError as error:
+        if passes(error) or isinstance(error, FileNotFoundError):
+            raise
+        raise _not_ours(folders, why(error)) from error
+    try:
+        found = fs.stat_fd(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise _not_ours(folders, "not a regular file")
+        if found.st_uid != os.geteuid():
+            raise _not_ours(folders, f"belongs to user {found.st_uid}")
+    except BaseException:
+        fs.close(fd)
+        raise
+    return fd, found
 
 
 def _not_ours(folders: Folders, reason: str) -> BusUnsafe:

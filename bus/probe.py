@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from bus import layout
 from bus._fs import NO_SPACE, FileSystem, Refused
+from bus.process import is_shortage
 from bus.watch import Watch
 
 SCRATCH = "operator.probe-"
@@ -28,6 +29,9 @@ EVENT_LIMIT = 1.0
 """Seconds within which a file event must come to be worth anything."""
 
 _NAME_MAX = 255
+
+_FOR_REMOVAL = 8
+"""Descriptors that are put by, so that the scratch folder can be removed however few the proof has left."""
 
 _CHILD = """\
 import fcntl, os, sys
@@ -68,7 +72,9 @@ def prove(folder: str, *, fs: FileSystem | None = None) -> Mount:
     """
     fs = fs or FileSystem()
     parent = fs.open_directory(folder)
+    spare: list[int] = []
     try:
+        spare += [os.dup(parent) for _ in range(_FOR_REMOVAL)]
         free_bytes, free_files = _space(parent)
         name = SCRATCH + os.urandom(4).hex()
         try:
@@ -79,10 +85,13 @@ def prove(folder: str, *, fs: FileSystem | None = None) -> Mount:
         try:
             return _Proof(fs, os.path.join(folder, name)).take(free_bytes, free_files)
         finally:
+            while spare:
+                os.close(spare.pop())
             with contextlib.suppress(OSError):
                 shutil.rmtree(name, dir_fd=parent)
     finally:
-        fs.close(parent)
+        for fd in (*spare, parent):
+            fs.close(fd)
 
 
 def _space(at: int) -> tuple[int, int | None]:
@@ -130,6 +139,8 @@ class _Proof:
             try:
                 why = attempt()
             except OSError as error:
+                if is_shortage(error):  # it says nothing about the mount
+                    raise
                 why = error.strerror or str(error)
             if why is not None:
                 failed[what] = why

@@ -23,6 +23,7 @@ from bus.folders import Folders, open_folders
 from bus.lock import Ours, take_lock
 from bus.quarantine import Quarantine
 from bus.reader import FileReader, check_format, was_ours
+from bus.room import remedy
 from bus.segments import Segment, listed
 from bus.survey import FAR, File, Span, Survey, covers, gaps_of, plan_of, reaches
 from bus.wire import decode_sound, dumps
@@ -66,7 +67,8 @@ def repair(
         finally:
             fs.close(lock)
     except OSError as error:
-        raise BusError(f"the journal cannot be repaired: {why(error)}", path=folders.path) from error
+        text = f"the journal cannot be repaired: {why(error)}"
+        raise BusError(text, path=folders.path, hint=remedy(error)) from error
     finally:
         folders.close()
 

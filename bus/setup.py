@@ -10,10 +10,11 @@ import uuid
 from collections.abc import Callable, Collection
 
 from bus import layout
-from bus._fs import FileSystem, Refused, why
+from bus._fs import FileSystem, Refused, passes, why
 from bus.errors import BusError, BusGone, BusUnsafe
-from bus.folders import Folders, check_parents, check_root
+from bus.folders import Folders, check_owner, check_parents, check_root
 from bus.hand import epochs_in
+from bus.lock import check_lock_file
 from bus.quarantine import Quarantine
 from bus.reader import MAJOR, check_format
 from bus.room import remedy
@@ -37,36 +38,70 @@ def make_root(fs: FileSystem, path: str, *, unsafe: bool, sync: bool = False) ->
     others. With `sync` a directory that was just made survives a power cut.
     """
     path = os.path.abspath(path)
+    if not unsafe:  # before anything is made: what is refused leaves nothing behind
+        check_parents(fs, path)
     try:
         _make(fs, path, sync=sync)
     except OSError as error:
-        raise BusError(f"the bus cannot be made: {why(error)}", path=path, hint=remedy(error)) from error
+        raise _not_made(path, error) from error
+    folders = _open(fs, path)
+    try:
+        if not _check_opened(folders, unsafe=unsafe):
+            if sync:  # whoever made it may have been killed before its name was on disk
+                _sync_name(fs, path)
+            if fs.stat_fd(folders.root).st_uid == os.geteuid():
+                fs.chmod_fd(folders.root, 0o700)
+    except OSError as error:
+        folders.close()
+        raise BusError(f"the bus cannot be used: {why(error)}", path=path, hint=remedy(error)) from error
+    except BaseException:
+        folders.close()
+        raise
+    return folders
+
+
+def foretell(fs: FileSystem, path: str, *, unsafe: bool) -> bool:
+    """Raise what a start would raise of this place and its lock, and make nothing; tell whether a bus is there."""
+    path = os.path.abspath(path)
     if not unsafe:
         check_parents(fs, path)
     try:
-        root = fs.open_directory(path)
+        fs.stat(path)
+    except FileNotFoundError:
+        return False
     except OSError as error:
-        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path) from error
+        raise _not_made(path, error) from error
+    with contextlib.closing(_open(fs, path)) as folders:
+        is_bus = _check_opened(folders, unsafe=unsafe)
+        check_lock_file(folders)
+        return is_bus
+
+
+def _not_made(path: str, error: OSError) -> BusError:
+    hint = remedy(error) or "make the folder above it one that you can write, or name another place with --bus-dir"
+    return BusError(f"the bus cannot be made: {why(error)}", path=path, hint=hint)
+
+
+def _open(fs: FileSystem, path: str) -> Folders:
     try:
-        found = fs.stat_fd(root)
-        names = fs.names(root)
-        if layout.FORMAT not in names:
-            check_format(Folders(fs, path, root))
-            _refuse_foreign(names, path)
-            if sync:  # whoever made it may have been killed before its name was on disk
-                _sync_name(fs, path)
-        if found.st_uid == os.geteuid() and layout.FORMAT not in names:
-            fs.chmod_fd(root, 0o700)
-            found = fs.stat_fd(root)
-        if not unsafe:
-            check_root(found, path)
+        return Folders(fs, path, fs.open_directory(path))
     except OSError as error:
-        fs.close(root)
-        raise BusError(f"the bus cannot be used: {why(error)}", path=path, hint=remedy(error)) from error
-    except BaseException:
-        fs.close(root)
-        raise
-    return Folders(fs, path, root)
+        if passes(error):
+            raise
+        hint = "look at what it is, and move it away; or name another place with --bus-dir"
+        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path, hint=hint) from error
+
+
+def _check_opened(folders: Folders, *, unsafe: bool) -> bool:
+    """Raise where the folder may not be a bus; tell whether it is one already."""
+    found, names = folders.fs.stat_fd(folders.root), folders.fs.names(folders.root)
+    is_bus = layout.FORMAT in names
+    if not is_bus:
+        check_format(folders)
+        refuse_foreign(names, folders.path)
+    if not unsafe:
+        (check_root if is_bus else check_owner)(found, folders.path)
+    return is_bus
 
 
 def _make(fs: FileSystem, path: str, *, sync: bool) -> None:
@@ -95,7 +130,7 @@ def _sync_name(fs: FileSystem, path: str) -> None:
         fs.close(parent)
 
 
-def _refuse_foreign(names: Collection[str], path: str) -> None:
+def refuse_foreign(names: Collection[str], path: str) -> None:
     """Raise BusUnsafe where a folder without FORMAT is neither empty nor what an older program left."""
     found = {name for name in names if name not in _OURS_BEFORE_FORMAT and not name.startswith(_LEGACY)}
     if not found or (found & _MARKS_OF_OLDER and found <= _OLDER):

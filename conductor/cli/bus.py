@@ -119,8 +119,9 @@ def read(since: int, type_: str | None, as_json: bool) -> int:
     from conductor.cli.events import print_records
 
     root, _ = environment()
-    records = open_reader(root).records(since)
-    print_records((record for record in records if type_ in (None, record.type)), as_json=as_json)
+    with _refusals(root, "the bus cannot be read"):
+        records = open_reader(root).records(since)
+        print_records((record for record in records if type_ in (None, record.type)), as_json=as_json)
     return BusExit.YES
 
 
@@ -160,12 +161,24 @@ def _hand() -> Iterator[FileHand]:
         parse_attempt(attempt)
     except LayoutError as error:
         raise ConductorError("usage", f"CONDUCTOR_ATTEMPT: {error}") from error
+    with _refusals(root, "could not hand it in"):
+        try:
+            yield open_hand(root, attempt)
+        except FileNotFoundError as error:
+            raise BusGone("the bus or the attempt is gone", path=str(root)) from error
+
+
+@contextmanager
+def _refusals(root: Path, what: str) -> Iterator[None]:
+    """Say what the system refused, and what to do; a reader of ours that went away is no trouble of the bus."""
     try:
-        yield open_hand(root, attempt)
-    except FileNotFoundError as error:
-        raise BusGone("the bus or the attempt is gone", path=str(root)) from error
+        yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise BusError(f"could not hand it in: {error.strerror or error}", path=str(root)) from error
+        from bus.room import remedy
+
+        raise BusError(f"{what}: {error.strerror or error}", path=str(root), hint=remedy(error)) from error
 
 
 def _message(attempt: AttemptId, type: str, payload: JsonObject) -> Message:

@@ -49,38 +49,15 @@ def doctor(track: str | None, verify: bool, repair: bool, as_json: bool, bus_dir
         from conductor.cli.examine.mend import mend
 
         return show(mend(place), place, as_json=as_json)
-    return show(_track(place, verify=verify), place, as_json=as_json)
+    from conductor.cli.examine.tour import tour
+
+    return show(tour(place, verify=verify), place, as_json=as_json)
 
 
 def _machine() -> Iterator[Finding]:
     from conductor.cli.examine.machine import machine
 
     return machine()
-
-
-def _track(track: Track, *, verify: bool) -> Iterator[Finding]:
-    from conductor.cli.examine.mount import mount
-    from conductor.cli.examine.odd_files import odd_files
-    from conductor.cli.examine.root import Root
-
-    yield from _machine()
-    root = Root(track.bus)
-    about_root = list(root.findings())
-    yield from mount(track.bus)
-    yield from about_root
-    if root.folders is None:
-        return
-    if root.readable:
-        from bus.reader import FileReader
-        from conductor.cli.examine.state import State
-
-        reader = FileReader(root.folders)
-        yield from State(track, reader).findings()
-        if verify:
-            from conductor.cli.examine.deep import deep
-
-            yield from deep(track, reader)
-    yield from odd_files(root.folders)
 
 
 def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> int:

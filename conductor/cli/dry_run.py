@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 
+from bus._fs import FileSystem
 from bus.reader import open_reader
+from bus.setup import foretell
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.output import out, print_json
 from conductor.cli.programs import missing_programs
@@ -17,7 +19,8 @@ from conductor.runtime.start import Request, Start, begin, would_run
 
 def show(request: Request, *, as_json: bool) -> int:
     """Print the tasks that a run would work on, in plan order."""
-    replayed = replay(open_reader(request.bus)) if request.bus.exists() else Replayed()
+    is_bus = foretell(FileSystem(), str(request.bus), unsafe=request.unsafe_fs)
+    replayed = replay(open_reader(request.bus)) if is_bus else Replayed()
     start = begin(request, replayed)
     tasks = would_run(start, replayed) if start.first else []
     notes = [*start.notes, *missing_programs([(task, _command(start, task)) for task in tasks], start.places)]

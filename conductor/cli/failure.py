@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import click
 
 from bus.errors import BusError
+from bus.process import is_shortage
 from bus.room import remedy
 from conductor.cli.escape import one_line, short_lines
 from conductor.cli.exit_codes import Exit, exit_of
@@ -53,10 +54,21 @@ def describe(error: Exception) -> Failure:
     if isinstance(error, click.ClickException):
         return Failure("usage", error.format_message())
     if isinstance(error, OSError):
-        path = error.filename if isinstance(error.filename, str) else None
-        return Failure("io", error.strerror or str(error) or type(error).__name__, path, hint=remedy(error))
+        return _refused(error)
+    if isinstance(error, ImportError):  # also where a library cannot be opened for lack of descriptors or memory
+        hint = "raise what is said to be too little, or install the program again"
+        return Failure("io", f"a part of the program cannot be loaded: {error}", hint=hint)
     hint = "please report this" + ("" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where it happened")
     return Failure("internal", f"conductor itself failed: {type(error).__name__}: {error}", hint=hint)
+
+
+def _refused(error: OSError) -> Failure:
+    """What the system refused. What ran short was not missing at the one file at which that showed."""
+    text = error.strerror or str(error) or type(error).__name__
+    if is_shortage(error):
+        return Failure("io", f"the system refused to go on: {text}", hint=remedy(error))
+    path = error.filename if isinstance(error.filename, str) else None
+    return Failure("io", text, path, hint=remedy(error))
 
 
 def report(error: Exception, *, as_json: bool) -> Exit:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import click
 
 from bus.errors import BusError
+from bus.process import is_shortage
 from conductor.cli.exit_codes import Exit
-from conductor.cli.failure import report
+from conductor.cli.failure import describe, report
 from conductor.cli.options import BUS_DIR, TRACK
 from conductor.cli.output import is_gone, out, silence
 from conductor.cli.track import spoken
@@ -156,6 +157,12 @@ def _invoke(arguments: list[str]) -> int:
         with conductor.make_context("conductor", arguments) as context:
             try:
                 code = conductor.invoke(context)
+            except OSError as error:
+                track = context.meta.get(TRACK)
+                if not track or not is_shortage(error):
+                    raise
+                failure = describe(error)
+                raise ConductorError(failure.code, failure.message, path=track, hint=failure.hint) from error
             except (ConductorError, BusError) as error:
                 track = context.meta.get(TRACK)
                 if isinstance(error, PlanError):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from bus.process import HAVE_PROC, look
 from conductor.cli.examine.finding import Finding, fine, note, problem
+from conductor.errors import ConductorError
+from conductor.runtime.descriptors import check
 from conductor_bus_start import HOME, __version__
 
 PACKAGES = {name: import_module(name) for name in ("bus", "conductor", "worker")}
@@ -89,6 +91,11 @@ def _limits() -> Iterator[Finding]:
     files, processes, size = (
         resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE)
     )
+    try:
+        check(workers=1)
+    except ConductorError as error:
+        yield problem("limits", f"a run would be refused: {error.message}", error.hint)
+        return
     low = []
     if 0 <= files < FEW_FILES:
         low.append(f"open files (ulimit -n) {files}")

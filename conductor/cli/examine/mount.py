@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bus import layout
 from bus.probe import LONGEST_NEEDED, Mount, prove
+from bus.room import remedy
 from conductor.cli.examine.finding import Finding, fine, note, problem
 
 LITTLE_SPACE = 64 << 20
@@ -54,7 +55,7 @@ def mount(bus: Path) -> Iterator[Finding]:
     try:
         found = prove(str(folder))
     except OSError as error:
-        yield problem("mount_writable", f"{folder} cannot be opened: {error.strerror}")
+        yield problem("mount_writable", f"nothing can be tried in {folder}: {error.strerror}", remedy(error))
         return
     yield from findings(found, folder)
 

@@ -22,6 +22,8 @@ _KINDS = {
     stat.S_IFSOCK: "socket",
 }
 
+_FOLDERS = frozenset(name for name in layout.FOLDERS if "/" not in name)
+
 _ROOT = frozenset(
     {
         layout.FORMAT,
@@ -34,9 +36,9 @@ _ROOT = frozenset(
         layout.RESERVE,
         layout.LOCKS_VIEW,
         layout.WORKERS_VIEW,
-        *(name for name in layout.FOLDERS if "/" not in name),
     }
 )
+"""Files in the bus's own folder."""
 
 _HANDED_IN: dict[str, Callable[[str], object]] = {
     layout.INBOX: layout.parse_message_name,
@@ -64,10 +66,14 @@ def odd_files(folders: Folders) -> Iterator[Finding]:
 
 def _root(folders: Folders) -> Iterator[str]:
     for name in sorted(folders.fs.names(folders.root)):
-        if name not in _ROOT and not name.startswith("legacy-"):
+        if name not in _ROOT and name not in _FOLDERS and not name.startswith("legacy-"):
             yield f"{ascii(name)[1:-1]}: no name of ours"
         elif (kind := _kind(folders, folders.root, name)) is not None:
             yield f"{name}: {kind}"
+        elif name in _ROOT and folders.fs.is_folder(name, folders.root):
+            yield f"{name}: a folder in the place of a file"
+        elif name in _FOLDERS and not folders.fs.is_folder(name, folders.root):
+            yield f"{name}: a file in the place of a folder"
 
 
 def _below(folders: Folders) -> Iterator[str]:

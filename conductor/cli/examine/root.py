@@ -11,7 +11,10 @@ from bus import layout
 from bus._fs import FileSystem
 from bus.errors import BusError
 from bus.folders import Folders, check_parents, check_root
+from bus.lock import check_lock_file
 from bus.reader import check_format
+from bus.room import remedy
+from bus.setup import refuse_foreign
 from conductor.cli.examine.finding import Finding, fine, note, problem
 
 LEGACY = "legacy-"
@@ -29,20 +32,21 @@ class Root:
 
     def findings(self) -> Iterator[Finding]:
         """Look at the directory, its parents, and FORMAT."""
+        yield self._parents()
         try:
             found = os.stat(self._bus, follow_symlinks=False)
         except FileNotFoundError:
             yield fine("bus", f"there is no bus at {self._bus}: `conductor run TRACK` makes it")
             return
         except OSError as error:
-            yield problem(BusError.code, f"the bus cannot be looked at: {error.strerror}", "make its parents readable")
+            hint = "make the folder above it one that you can write, or name another place with --bus-dir"
+            yield problem(BusError.code, f"the bus cannot be made or looked at: {error.strerror}", hint)
             return
         if not stat.S_ISDIR(found.st_mode):
             kind = "a link" if stat.S_ISLNK(found.st_mode) else "no directory"
             hint = "look at what it is; nothing of it was opened. Move it away, or name another place with --bus-dir"
             yield problem(BusError.code, f"{self._bus} is {kind}", hint)
             return
-        yield self._parents()
         yield from self._open(found)
 
     def _parents(self) -> Finding:
@@ -50,8 +54,6 @@ class Root:
             check_parents(self._fs, str(self._bus))
         except BusError as error:
             return as_problem(error)
-        except OSError as error:
-            return problem(BusError.code, f"a folder above the bus cannot be looked at: {error.strerror}")
         return fine("bus_parents", "no folder above it can be written by everybody")
 
     def _open(self, found: os.stat_result) -> Iterator[Finding]:
@@ -64,6 +66,7 @@ class Root:
         self.folders = folders
         yield self._safe(found, names)
         yield from self._format(folders, names)
+        yield from self._lock(folders)
         old = sorted(name for name in names if name.startswith(LEGACY))
         if old:
             text = f"what an older program left was moved to {', '.join(old)} and is not read"
@@ -91,15 +94,27 @@ class Root:
         if format is not None:
             self.readable = True
             yield fine("bus_format", f"format {format.get('major')}.{format.get('minor', 0)}")
-        elif layout.JOURNAL in names or layout.EVENTS in names:
-            yield note(
-                "bus_older", "an older program made this bus: `conductor run TRACK` moves it to legacy-N/ and begins"
-            )
-        elif any(name not in (layout.LOCK, layout.GITIGNORE) for name in names):
-            hint = "name a new or an empty folder with --bus-dir"
-            yield problem(BusError.code, "this folder is no bus and not empty", hint)
         else:
-            yield fine("bus", "the folder is empty: `conductor run TRACK` makes it a bus")
+            yield self._not_yet(names)
+
+    def _not_yet(self, names: list[str]) -> Finding:
+        """Judge a folder that no conductor of ours has made a bus yet, as the first one will."""
+        try:
+            refuse_foreign(names, str(self._bus))
+        except BusError as error:
+            return as_problem(error)
+        if layout.JOURNAL in names or layout.EVENTS in names:
+            text = "an older program made this bus: `conductor run TRACK` moves it to legacy-N/ and begins"
+            return note("bus_older", text)
+        return fine("bus", "the folder is empty: `conductor run TRACK` makes it a bus")
+
+    def _lock(self, folders: Folders) -> Iterator[Finding]:
+        try:
+            check_lock_file(folders)
+        except BusError as error:
+            yield as_problem(error)
+        except OSError as error:
+            yield problem(BusError.code, f"the lock cannot be opened: {error.strerror}", remedy(error))
 
 
 def as_problem(error: BusError) -> Finding:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bus import layout
+from bus._fs import why
 from bus.contract import Holder
 from bus.errors import BusError
 from bus.reader import FileReader
+from bus.room import remedy
 from bus.segments import listed
 from bus.wire import AttemptId
 from conductor.cli.examine.finding import Finding, fine, note, problem
@@ -48,7 +50,7 @@ class State:
             except BusError as error:
                 yield as_problem(error)
             except OSError as error:
-                yield problem(BusError.code, f"the bus cannot be read: {error.strerror or error}")
+                yield problem(BusError.code, f"the bus cannot be read: {why(error)}", remedy(error))
 
     # --- who has it -------------------------------------------------------------------------------------------------
 

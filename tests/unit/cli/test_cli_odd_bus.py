@@ -110,3 +110,19 @@ def test_a_folder_of_the_state_itself_that_is_gone_leads_to_the_repair(
     (story.track / ".message-bus" / name).rename(story.track / "away")
     assert run_command_line(["events" if name == layout.BLOBS else "status", str(story.track)]) == 5
     assert "--repair" in capsys.readouterr().err
+
+
+def test_doctor_names_what_is_a_folder_or_a_file_where_it_should_be_the_other(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bus = story.track / ".message-bus"
+    (bus / layout.GITIGNORE).unlink()
+    (bus / layout.GITIGNORE).mkdir()
+    (bus / layout.HEARTBEATS).rmdir()
+    (bus / layout.HEARTBEATS).touch()
+    run_command_line(["doctor", str(story.track), "--json"])
+    found = {one["code"]: one["details"] for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["odd_files"] == [
+        ".gitignore: a folder in the place of a file",
+        "heartbeats: a file in the place of a folder",
+    ]
