@@ -236,9 +236,11 @@ class FileHost(FileReader):
                 except BusCorrupt as error:
                     self._quarantine.take(name, at, error.message)
                 else:
-                    return sha
+                    if not self._sync:
+                        return sha
+            # Anew also where it is there: who made it may have been killed, or told that it is not on disk.
             scratch = f"{self._owner}.plan"
-            self._in_room(lambda: self.fs.publish(scratch, self._tmp, name, at, body, sync=self._sync))
+            self._in_room(lambda: self.fs.replace(scratch, self._tmp, name, at, body, sync=self._sync))
         except OSError as error:
             self._ours.check()
             kind = NoSpace if passes(error) else BusError

@@ -246,3 +246,28 @@ def test_requirement_2_a_new_file_whose_name_is_not_on_disk_is_not_written_to() 
     put(again, "c")
     disk.power_cut()
     assert texts("/bus", fs=disk.process())[:2] == ["a", "b"]
+
+
+def test_requirement_2_a_plan_whose_sync_failed_is_written_anew() -> None:
+    """It is there, and perhaps not on disk; a round that rests on it is."""
+    disk = ModelDisk()
+    process = disk.process()
+    host = start("/bus", fs=process)
+    made: list[str] = []
+
+    def refuse(process: ModelProcess, name: str) -> None:
+        made[:] = disk.names("/bus/plan")
+        disk.faults.failing_syncs = len(made)
+
+    process.before = refuse
+    with pytest.raises(BusError, match="the plan cannot be kept"):
+        host.freeze_plan(b"plan")
+    process.before = None
+    assert made
+    host.close()
+    disk.faults.failing_syncs = 0
+    again = start("/bus", fs=disk.process())
+    sha = again.freeze_plan(b"plan")
+    put(again, "the round begins")
+    disk.power_cut()
+    assert start("/bus", fs=disk.process()).load_plan(sha) == b"plan"
