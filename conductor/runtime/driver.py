@@ -33,7 +33,7 @@ from conductor.runtime.clock import Clock
 from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher
 from conductor.runtime.launches import Launches, Order
-from conductor.runtime.pause import Pause
+from conductor.runtime.pause import JOURNAL, Pause
 from conductor.runtime.replay import Replayed
 from conductor.runtime.shortage import Shortage
 from conductor.runtime.signals import Signals
@@ -85,6 +85,8 @@ class Ports:
     """Seconds after a stop began from which the loop ends the tree itself: the ladder's length and 5 s."""
     edits: Callable[[float, State], PlanEdited | None] = lambda now, state: None
     """What looks, at most so often as it finds right, whether the plan of a run was edited."""
+    to_stop: bool = False
+    """Whether the run was taken over only to end it."""
 
 
 class Driver:
@@ -97,7 +99,7 @@ class Driver:
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher, ports.observer.trouble)
         self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
-        self._pause = Pause(ports.observer.trouble)
+        self._pause = Pause(ports.observer.trouble, to_stop=ports.to_stop)
         self._shortage = Shortage(ports.observer.trouble)
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause, self._shortage)
         self._views = Views(ports.host)
@@ -236,11 +238,11 @@ class Driver:
             try:
                 self._ports.host.commit()
             except JournalBlocked as error:
-                self._pause.met("journal", error.message)
+                self._pause.met(JOURNAL, error.message)
                 self._ports.signals.check_leave()
                 self._wait(BLOCKED_RETRY)
             else:
-                if self._pause.met("journal", None):
+                if self._pause.met(JOURNAL, None):
                     self._attempts.postpone(AFTER_PAUSE)
                 return
 

@@ -104,6 +104,7 @@ class Session:
                 observer=observer,
                 order=_orders(self.start, self.host.epoch),
                 watch_works=working,
+                to_stop=self._request.to_stop,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
                 edits=PlanEdits(self._request.track).look,
             )

@@ -201,7 +201,8 @@ def test_requirement_32_a_run_whose_conductor_died_can_be_stopped_on_a_full_disk
         running.finish()
         with (place / "filler").open("wb", buffering=0) as filler:
             fill(filler.fileno())
-            project.call("stop", str(project.track), "--bus-dir", str(project.bus)).expect(0)
+            stopped = project.call("stop", str(project.track), "--bus-dir", str(project.bus)).expect(0)
+        assert stopped.err == ""
         wait_for(lambda: not project.processes(), "the end of the worker")
         assert [end["payload"]["error_class"] for end in project.recorded("ATTEMPT_ENDED")] == ["stopped"]
         (place / "filler").unlink()

@@ -142,6 +142,23 @@ def test_an_attempt_that_is_there_already_is_watched_and_not_launched(desk: Desk
     os.close(live)
 
 
+def test_who_only_stops_is_told_of_a_full_disk_only_where_the_stop_cannot_be_recorded() -> None:
+    """What else a full disk holds up does not matter to a stop, and "a stop cannot be recorded" is what goes on."""
+    said: list[str] = []
+    pause = Pause(said.append, to_stop=True)
+    assert not pause.met("disk", "the disk is full")
+    assert pause.met("disk", None)  # workers are given time for their results all the same
+    assert said == []
+    pause.met("disk", "the disk is full")
+    pause.met("journal", "the disk is full")
+    assert pause.lasts
+    pause.met("journal", None)
+    pause.met("disk", None)
+    assert [text.split(":")[0] for text in said] == ["paused", "resumed"]
+    assert "the stop is recorded as soon as there is room for that" in said[0]
+    assert "cannot be recorded either" not in said[0]
+
+
 def test_a_pause_is_said_once_whoever_meets_the_disk() -> None:
     said: list[str] = []
     pause = Pause(said.append)
