@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -248,7 +249,8 @@ def test_requirement_2_a_new_file_whose_name_is_not_on_disk_is_not_written_to() 
     assert texts("/bus", fs=disk.process())[:2] == ["a", "b"]
 
 
-def test_requirement_2_a_plan_whose_sync_failed_is_written_anew() -> None:
+@pytest.mark.parametrize("luck", range(8))
+def test_requirement_2_a_plan_whose_sync_failed_is_written_anew(luck: int) -> None:
     """It is there, and perhaps not on disk; a round that rests on it is."""
     disk = ModelDisk()
     process = disk.process()
@@ -269,5 +271,5 @@ def test_requirement_2_a_plan_whose_sync_failed_is_written_anew() -> None:
     again = start("/bus", fs=disk.process())
     sha = again.freeze_plan(b"plan")
     put(again, "the round begins")
-    disk.power_cut()
+    disk.power_cut(Random(luck))
     assert start("/bus", fs=disk.process()).load_plan(sha) == b"plan"
