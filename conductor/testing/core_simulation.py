@@ -213,7 +213,7 @@ class CoreSimulation:
         worker.alive = False
         if self.random.random() < self.chances.vanish:
             return
-        name = "fails" if self.random.random() < self.chances.failure else "ok"
+        name = self.random.choice(["fails", "fails", "short"]) if self.random.random() < self.chances.failure else "ok"
         if worker.stopping and self.random.random() < 0.8:
             name = self.random.choice(["stopped", "revoked"])
         worker.exit = ending(name)

@@ -13,6 +13,7 @@ ENDINGS: dict[str, dict[str, Any]] = {
     "ok": {},
     "fails": {"command": {"code": 1, "signal": None}, "tail": "boom\n"},
     "missing": {"started": False, "why": "spawn: [Errno 2] No such file or directory: 'x'", "command": None},
+    "short": {"started": False, "why": "shortage: /bin/x: Resource temporarily unavailable", "command": None},
     "revoked": {"started": False, "why": "revoked", "command": None},
     "stopped": {"ended_by": "stop", "command": {"code": None, "signal": 15}},
 }

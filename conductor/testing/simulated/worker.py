@@ -71,6 +71,8 @@ class SimulatedWorker:
             why = "revoked" if hand.revoked() is not None else None
             if why is None and hand.newest_epoch() > spec.epoch:
                 why = "stale_epoch"
+            if why is None and world.random.random() < 0.03:
+                why = "shortage: /bin/true: Resource temporarily unavailable"
             record = (yield from self._command(hand)) if why is None else ending("missing", why=why)
             yield from self._hand_in(hand, record)
             world.say(self, "has handed in its result")
