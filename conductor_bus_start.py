@@ -51,11 +51,37 @@ def _cwd() -> str:
 
 
 def main() -> None:
-    """Run the command line (or the warm process) and leave with its exit code."""
+    """Run the command line (or the warm process) and leave with its exit code.
+
+    Ctrl-C at any moment, also while modules are loaded, shows no traceback and is never lost.
+    """
+    sys.unraisablehook = _leave_or_show
     try:
         _main()
-    except KeyboardInterrupt:  # before the command line was ready to take it: nothing was begun
-        raise SystemExit(130) from None
+    except BaseException as error:
+        if is_interrupt(error):  # before the command line was ready to take it: nothing was begun
+            raise SystemExit(130) from None
+        if not isinstance(error, (OSError, ImportError)):
+            raise
+        print(f"error: a part of the program cannot be loaded: {error}", file=sys.stderr)
+        print("hint: raise what is said to be too little, or install the program again", file=sys.stderr)
+        raise SystemExit(74) from None
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an error is Ctrl-C at heart: Python makes another one of it where it meets the making of a class."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _leave_or_show(unraisable: sys.UnraisableHookArgs) -> None:
+    """Leave where a signal was to end this process and met a callback, out of which Python raises nothing."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        os._exit(130)
+    if issubclass(unraisable.exc_type, SystemExit):  # TERM, where it is to leave in order
+        os._exit(143)
+    sys.__unraisablehook__(unraisable)
 
 
 def _main() -> None:

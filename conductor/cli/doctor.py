@@ -13,6 +13,7 @@ from conductor.cli.escape import shortened
 from conductor.cli.exit_codes import Exit
 from conductor.cli.options import bus_dir_option, examples, json_option, optional_track_argument
 from conductor.cli.output import out, paint, print_json, wants_colour
+from conductor.cli.terminal import orderly
 from conductor.cli.track import Track, resolve, spoken
 from conductor.core.wording import plural
 
@@ -40,24 +41,25 @@ STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
 @bus_dir_option
 def doctor(track: str | None, verify: bool, repair: bool, as_json: bool, bus_dir: str | None) -> int:
     """Look at this machine and, with TRACK, at its file system and its bus. Only --repair changes anything."""
-    if track is None:
-        if verify or repair or bus_dir is not None:
-            raise click.UsageError("--verify, --repair and --bus-dir are about a track: name it")
-        return show(_machine(), None, as_json=as_json)
-    place = resolve(track, bus_dir)
+    if track is None and (verify or repair or bus_dir is not None):
+        raise click.UsageError("--verify, --repair and --bus-dir are about a track: name it")
+    place = resolve(track, bus_dir) if track is not None else None
+    with orderly():  # what is made to try a file system is removed, also where TERM cuts that short
+        return show(_findings(place, verify=verify, repair=repair), place, as_json=as_json)
+
+
+def _findings(place: Track | None, *, verify: bool, repair: bool) -> Iterator[Finding]:
+    if place is None:
+        from conductor.cli.examine.machine import machine
+
+        return machine()
     if repair:
         from conductor.cli.examine.mend import mend
 
-        return show(mend(place), place, as_json=as_json)
+        return mend(place)
     from conductor.cli.examine.tour import tour
 
-    return show(tour(place, verify=verify), place, as_json=as_json)
-
-
-def _machine() -> Iterator[Finding]:
-    from conductor.cli.examine.machine import machine
-
-    return machine()
+    return tour(place, verify=verify)
 
 
 def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> int:

@@ -20,6 +20,7 @@ from conductor.cli.options import BUS_DIR, TRACK
 from conductor.cli.output import is_gone, out, silence
 from conductor.cli.track import spoken
 from conductor.errors import ConductorError, PlanError
+from conductor_bus_start import is_interrupt
 
 
 class Verb(NamedTuple):
@@ -138,7 +139,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         except BrokenPipeError:
             code = Exit.OK  # whoever read us has seen enough
         except Exception as error:
-            code = report(error, as_json=as_json)
+            code = Exit.INTERRUPTED if is_interrupt(error) else report(error, as_json=as_json)
         return _flushed(int(code))
     except BrokenPipeError:
         return int(code)

@@ -70,3 +70,32 @@ def test_our_packages_win_over_those_on_the_path(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a foreign package was imported')\n")
     loaded(f"sys.path.insert(0, {str(tmp_path)!r}); import conductor_bus_start as c; c.pin_packages()")
+
+
+@pytest.mark.parametrize(
+    "error", ["OSError(24, 'Too many open files', '/some/file.py')", "ImportError('libx.so: Too many open files')"]
+)
+def test_a_part_that_cannot_be_loaded_is_said_without_a_traceback(error: str) -> None:
+    script = (
+        "import sys, conductor_bus_start\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'conductor.cli.main': raise {error}\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "conductor_bus_start.main()\n"
+    )
+    argv = [sys.executable, "-E", "-c", script, "status", "."]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=Path(START).parent, check=False)
+    assert done.returncode == 74
+    said, hint = done.stderr.splitlines()
+    assert "cannot be loaded" in said
+    assert "Too many open files" in said
+    assert hint.startswith("hint: ")
+
+
+def test_ctrl_c_is_recognised_in_what_python_makes_of_it() -> None:
+    assert conductor_bus_start.is_interrupt(KeyboardInterrupt())
+    assert not conductor_bus_start.is_interrupt(RuntimeError())
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    assert conductor_bus_start.is_interrupt(error)
