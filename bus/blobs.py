@@ -12,7 +12,8 @@ from bus._fs import Refused
 from bus.errors import BusCorrupt
 from bus.folders import Folders
 from bus.lines import REPAIR_HINT
-from bus.wire import MAX_LINE, MAX_MESSAGE, Record, WireError, dumps, encode_record, loads_strict
+from bus.strict import WireError, loads_strict
+from bus.wire import MAX_LINE, MAX_MESSAGE, Record, dumps, encode_record
 
 MAX_BLOB = 16 * MAX_MESSAGE
 

@@ -10,6 +10,7 @@ from bus._fs import FileSystem, Refused
 from bus.errors import AlreadyFinished, BusGone
 from bus.folders import Folders, open_folders
 from bus.publish import publish
+from bus.strict import WireError, loads_strict
 from bus.times import utc
 from bus.wire import (
     AttemptId,
@@ -17,11 +18,9 @@ from bus.wire import (
     JsonObject,
     Message,
     ProcRecord,
-    WireError,
     decode_message,
     dumps,
     encode_message,
-    loads_strict,
     to_json,
 )
 

@@ -12,7 +12,8 @@ from bus.contract import Control, Incoming, Quarantined, Scan
 from bus.errors import BusError, BusGone
 from bus.folders import Folders
 from bus.quarantine import Quarantine
-from bus.wire import MAX_MESSAGE, AttemptId, Message, decode_message, loads_strict
+from bus.strict import loads_strict
+from bus.wire import MAX_MESSAGE, AttemptId, Message, decode_message
 
 SCAN_BYTES = 64 << 20
 """A look stops after the message with which it has read so much; the next one reads on."""

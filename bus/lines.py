@@ -14,7 +14,8 @@ from enum import Enum
 
 from bus import layout
 from bus.errors import BusCorrupt
-from bus.wire import MAX_LINE, WireError, decode_sound
+from bus.strict import WireError
+from bus.wire import MAX_LINE, decode_sound
 
 REPAIR_HINT = "keep a copy of the bus, then: conductor doctor TRACK --repair"
 

@@ -14,6 +14,7 @@ from bus.contract import Control, Follower, Holder, Incoming, Quarantined, Scan,
 from bus.errors import AttemptExists, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace, Shortage
 from bus.memory_hand import COMMAND, MemoryAttempt, MemoryHand
 from bus.projection import View
+from bus.strict import loads_strict
 from bus.times import utc
 from bus.wire import (
     AttemptId,
@@ -28,7 +29,6 @@ from bus.wire import (
     dumps,
     encode_record,
     exit_from_json,
-    loads_strict,
     proc_from_json,
 )
 

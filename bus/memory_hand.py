@@ -9,6 +9,7 @@ from bus import layout
 from bus.errors import AlreadyFinished
 from bus.hand import check_foreign, result_message
 from bus.schema import check_content
+from bus.strict import loads_strict
 from bus.wire import (
     AttemptId,
     ExitRecord,
@@ -18,7 +19,6 @@ from bus.wire import (
     decode_message,
     dumps,
     encode_message,
-    loads_strict,
     to_json,
 )
 

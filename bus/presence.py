@@ -12,7 +12,8 @@ from bus import layout
 from bus._fs import Refused
 from bus.errors import BusError
 from bus.folders import Folders
-from bus.wire import AttemptId, JsonObject, WireError, dumps, loads_strict
+from bus.strict import WireError, loads_strict
+from bus.wire import AttemptId, JsonObject, dumps
 
 MAX_STATUS = 1 << 16
 

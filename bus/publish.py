@@ -5,7 +5,8 @@ from __future__ import annotations
 from bus import layout
 from bus.errors import BusGone
 from bus.folders import Folders
-from bus.wire import MAX_MESSAGE, Message, WireError, encode_message
+from bus.strict import WireError
+from bus.wire import MAX_MESSAGE, Message, encode_message
 
 
 def publish(folders: Folders, message: Message, *, sync: bool) -> bool:

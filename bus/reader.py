@@ -17,6 +17,7 @@ from bus.lines import REPAIR_HINT
 from bus.process import flock_holders
 from bus.results import is_result
 from bus.segments import unreachable
+from bus.strict import WireError, loads_strict
 from bus.tail import Tail
 from bus.wire import (
     MAX_MESSAGE,
@@ -25,10 +26,8 @@ from bus.wire import (
     JsonObject,
     ProcRecord,
     Record,
-    WireError,
     dumps,
     exit_from_json,
-    loads_strict,
     proc_from_json,
 )
 

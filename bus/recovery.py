@@ -18,7 +18,8 @@ from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, split
 from bus.projection import Projection, View, concerns
 from bus.segments import Files, Place, is_beginning, locate, number_at, open_files, read_segment, unreachable, wrong
 from bus.snapshots import Keeper
-from bus.wire import Record, WireError, decode_sound, is_line
+from bus.strict import WireError
+from bus.wire import Record, decode_sound, is_line
 
 TAIL = 256 << 10
 """Bytes of journal behind the snapshot from which the end of a recovery is worth another one."""

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bus.wire import CONDUCTOR_TYPES, JsonObject, Message, WireError
+from bus.strict import WireError
+from bus.wire import CONDUCTOR_TYPES, JsonObject, Message
 
 
 class _Model(BaseModel):

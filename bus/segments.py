@@ -20,7 +20,8 @@ from bus._fs import FileSystem, Refused, Withheld
 from bus.errors import BusCorrupt, BusError, BusUnsafe
 from bus.folders import Folders, identity
 from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, missing, split
-from bus.wire import MAX_LINE, WireError, is_line
+from bus.strict import WireError
+from bus.wire import MAX_LINE, is_line
 
 
 @dataclass(frozen=True, slots=True)

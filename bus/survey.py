@@ -14,7 +14,8 @@ from bus.lines import Chain, crc_of, head_of, split
 from bus.reader import FileReader
 from bus.recovery import look_through
 from bus.segments import Files, Segment, first_seq, is_beginning, listed, open_active, read_segment, refused
-from bus.wire import WireError, decode_sound, is_line
+from bus.strict import WireError
+from bus.wire import decode_sound, is_line
 
 FAR = 10**12
 """Beyond any seq."""

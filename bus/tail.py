@@ -11,7 +11,8 @@ from bus._fs import Refused
 from bus.folders import Folders, identity
 from bus.lines import Chain, Verdict, corrupt, split
 from bus.segments import Files, Place, Segment, locate, number_at, open_files, opened, read_segment, wrong
-from bus.wire import Record, WireError, decode_sound, is_line
+from bus.strict import WireError
+from bus.wire import Record, decode_sound, is_line
 
 _UNKNOWN = (0, 0)
 

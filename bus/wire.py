@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType
+
+from bus.strict import WireError, loads_strict
 
 TaskId = NewType("TaskId", str)
 """A task's id exactly as the plan writes it."""
@@ -28,9 +29,6 @@ MAX_LINE = 4096
 
 MAX_MESSAGE = 1 << 20
 """Longest message in bytes."""
-
-MAX_DEPTH = 32
-"""Deepest nesting of a message."""
 
 CONDUCTOR_TYPES = frozenset({
     "RUN_STARTED", "RUN_RESUMED", "RUN_ENDED", "ATTEMPT_ADOPTED", "ATTEMPT_QUIET", "ATTEMPT_ENDED",
@@ -45,10 +43,6 @@ MAX_PID = (1 << 31) - 1
 """Largest pid that a system call takes."""
 
 JsonObject = Mapping[str, Any]
-
-
-class WireError(ValueError):
-    """Bytes that are not what this format says; the text says what is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,46 +340,6 @@ def decode_message(data: bytes) -> Message:
     if not isinstance(message.payload, dict):
         raise WireError("`payload` is not an object")
     return message
-
-
-def loads_strict(body: bytes) -> Any:
-    """Parse JSON that somebody handed in. Raises WireError for what `decode_message` refuses within a line."""
-    try:
-        text = body.decode()
-        value = _STRICT.decode(text)
-        if "\\u" in text:  # the only way to a lone surrogate, as the bytes are sound UTF-8
-            dumps(value).encode()
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"not sound JSON: {error}" if str(error) else "not sound JSON") from error
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise WireError(f"nested deeper than {MAX_DEPTH}")
-    return value
-
-
-def _depth(value: Any) -> int:
-    depth = 0
-    level = [value]
-    while level := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise WireError("a key stands twice in one object")
-    return value
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise WireError(f"{text} is no finite number")
-    return value
-
-
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
 
 
 def _text(found: dict[str, Any], name: str) -> str:

@@ -13,7 +13,8 @@ from bus.contract import Hand
 from bus.errors import AlreadyFinished, BusError, BusGone
 from bus.hand import result_message
 from bus.process import WAITS_FOR_DISK, rename_process
-from bus.wire import ExitRecord, ProcRecord, WireError, WorkerSpec, to_json
+from bus.strict import WireError
+from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0

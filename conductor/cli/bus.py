@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bus.errors import BusError, BusGone
+from bus.strict import loads_strict
 from bus.times import utc
-from bus.wire import (
-    CONDUCTOR_TYPES,
-    AttemptId,
-    JsonObject,
-    Message,
-    decode_message,
-    encode_message,
-    loads_strict,
-)
+from bus.wire import CONDUCTOR_TYPES, AttemptId, JsonObject, Message, decode_message, encode_message
 from conductor.cli.escape import shortened
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.options import examples

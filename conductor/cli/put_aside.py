@@ -6,7 +6,8 @@ from bus import layout
 from bus._fs import Refused
 from bus.quarantine import SUFFIX
 from bus.reader import FileReader
-from bus.wire import MAX_MESSAGE, WireError, loads_strict
+from bus.strict import WireError, loads_strict
+from bus.wire import MAX_MESSAGE
 
 
 def put_aside(reader: FileReader) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from bus.wire import AttemptId, Record, TaskId, WireError, exit_from_json, to_json
+from bus.strict import WireError
+from bus.wire import AttemptId, Record, TaskId, exit_from_json, to_json
 from conductor.core.events import (
     AttemptAdopted,
     AttemptEnded,

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 
 from bus.contract import Host, Reader, Snapshot
 from bus.errors import BusCorrupt
-from bus.wire import AttemptId, JsonObject, Record, WireError, dumps
+from bus.strict import WireError
+from bus.wire import AttemptId, JsonObject, Record, dumps
 from conductor.core import snapshot as core
 from conductor.core.codec import decode
 from conductor.core.events import AttemptEnded

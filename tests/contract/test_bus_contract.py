@@ -11,7 +11,8 @@ import pytest
 from bus import layout
 from bus.contract import Host, Snapshot
 from bus.errors import AlreadyFinished, AttemptExists, BusError, BusGone, HeldByOther, Shortage
-from bus.wire import AttemptId, ExitRecord, JsonObject, Message, ProcRecord, Record, Stamp, TaskId, WireError
+from bus.strict import WireError
+from bus.wire import AttemptId, ExitRecord, JsonObject, Message, ProcRecord, Record, Stamp, TaskId
 
 NOW = Stamp(wall=1_700_000_000.5, mono=12.25, boot="boot")
 ATTEMPT = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")

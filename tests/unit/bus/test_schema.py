@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bus.schema import check_content, control_body
-from bus.wire import AttemptId, Message, WireError
+from bus.strict import WireError
+from bus.wire import AttemptId, Message
 
 RESULT = {"started": True, "ended_by": "self"}
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus import wire
-from bus.wire import AttemptId, ExitRecord, Message, Record, Stamp, TaskId, WireError, WorkerSpec
+from bus.strict import WireError
+from bus.wire import AttemptId, ExitRecord, Message, Record, Stamp, TaskId, WorkerSpec
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 json_values = st.recursive(

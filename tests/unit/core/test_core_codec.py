@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from bus.wire import AttemptId, Record, Stamp, TaskId, WireError, decode_record, encode_record
+from bus.strict import WireError
+from bus.wire import AttemptId, Record, Stamp, TaskId, decode_record, encode_record
 from conductor.core import codec, events
 from conductor.core.events import Event
 from conductor.core.task import RunOptions

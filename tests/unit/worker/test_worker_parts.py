@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from bus.errors import AlreadyFinished, BusGone
 from bus.process import ProcessInfo, look, parse_stat, send_signal, start_ticks, waits_for_disk
-from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WireError, WorkerSpec, proc_from_json
+from bus.strict import WireError
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerSpec, proc_from_json
 from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
 from worker.handing_in import claim, hand_in
