@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from bus.contract import Holder, Reader
 from bus.errors import BusError, BusGone
+from bus.losses import is_cut
 from bus.wire import AttemptId, ExitRecord
 from conductor.cli.track import Track, unknown_task
 from conductor.core.state import State
 from conductor.core.view import RunView, TaskView, planned_view, run_view
 from conductor.errors import PlanError
-from conductor.runtime.replay import replay
+from conductor.runtime.replay import Replayed, replay
 
 if TYPE_CHECKING:
     from bus.reader import FileReader
@@ -25,7 +26,7 @@ OPEN_STATES = frozenset({"running", "draining", "paused"})
 class Loaded:
     """One look at a track."""
 
-    reader: Reader
+    reader: FileReader
     view: RunView
     """Its state is `interrupted` where nobody runs it and its end is not recorded."""
     holder: Holder | None
@@ -33,6 +34,8 @@ class Loaded:
     """Of the newest record; 0 where there is none."""
     last_seq: int
     not_ingested: int
+    strangers: tuple[AttemptId, ...] = ()
+    """Attempts that live although the journal, which lost its end, does not tell of them."""
 
     def alive(self) -> tuple[AttemptId, ...]:
         """Return the attempts whose workers live, by their locks."""
@@ -59,7 +62,7 @@ def open_track(track: Track) -> FileReader | None:
         return None
 
 
-def load(reader: Reader) -> Loaded:
+def load(reader: FileReader) -> Loaded:
     """Bring a machine to the end of the journal. Raises BusError where it is damaged."""
     # Who holds the track is asked first: a run that ends in between is then shown as ended, not as interrupted.
     holder = reader.holder()
@@ -74,10 +77,19 @@ def load(reader: Reader) -> Loaded:
         epoch=holder.epoch if holder else replayed.epoch,
         last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
+        strangers=_strangers(reader, replayed),
     )
 
 
-def known_tasks(reader: Reader) -> list[str]:
+def _strangers(reader: FileReader, replayed: Replayed) -> tuple[AttemptId, ...]:
+    if not is_cut(reader.folders):
+        return ()
+    from conductor.runtime.strangers import strangers_of  # with it comes half of a run
+
+    return strangers_of(reader, replayed)
+
+
+def known_tasks(reader: FileReader) -> list[str]:
     """Return the task ids of the newest round, in plan order."""
     return [task.id for task in load(reader).view.tasks]
 

@@ -117,7 +117,7 @@ def find_attempt(track: Track, reader: FileReader, task: str, number: int | None
     return attempts[number]
 
 
-def _newest(reader: Reader, task: str) -> AttemptId | None:
+def _newest(reader: FileReader, task: str) -> AttemptId | None:
     """Return the newest attempt as the run's state has it, which a snapshot holds; None where that tells of none.
 
     It does not tell of attempts before a reset, nor of a task that the plan has no more: the journal does.

@@ -7,11 +7,13 @@ from typing import Any
 
 from bus import layout
 from bus.reader import FileReader
+from bus.wire import AttemptId
 from conductor.cli.escape import shortened
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.sleepers import Sleeper, how_to_wake_them, sleepers_of, who_sleeps
+from conductor.cli.strangers import strangers_text
 from conductor.cli.track import Track
 from conductor.core.wording import few, plural, sentence
 
@@ -29,6 +31,9 @@ class Notices:
     """How to wake the conductor, where it is suspended."""
     sleepers: tuple[Sleeper, ...] = ()
     """Workers that are suspended."""
+    strangers: tuple[AttemptId, ...] = ()
+    """Attempts that live although the journal does not tell of them."""
+    how_to_end_them: str | None = None
     missing: tuple[str, ...] = ()
     """Folders of the bus that are not there, and hold what is shown: the picture is without it."""
     put_aside: int = 0
@@ -48,6 +53,7 @@ class Notices:
             "suspended": self.wake is not None,
             "suspended_workers": [{"attempt": one.attempt, "pid": one.pid} for one in self.sleepers],
             "edited": list(self.edited),
+            "strangers": list(self.strangers),
             "missing_folders": list(self.missing),
             "quarantine": quarantine,
         }
@@ -62,6 +68,8 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
         paused=paused_by(reader, holder) if holder else None,
         wake=how_to_wake(holder) if holder and is_suspended(holder) else None,
         sleepers=sleepers_of(reader, filter(None, (task.worker for task in loaded.view.tasks))),
+        strangers=loaded.strangers,
+        how_to_end_them=strangers_text(loaded),
         missing=tuple(name for name in SHOWN_FROM if reader.folders.find(name) is None),
         put_aside=len(kept),
         newest=newest,
@@ -84,6 +92,8 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
             "the next run applies the edit" if notices.ended else "the edit is not applied until this run has ended"
         )
         lines.append(f"The plan was edited since the run began; {applied}")
+    if notices.how_to_end_them is not None:
+        lines.append(sentence(notices.how_to_end_them))
     if notices.missing:
         what = f"The bus lacks {few([f'{name}/' for name in notices.missing])}, or something else stands there"
         lines.append(f"{what}: what was in it is not shown; a run makes it again")

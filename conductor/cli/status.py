@@ -46,28 +46,32 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
     if watch and as_json:
         raise click.UsageError("--watch is for people; scripts follow `conductor events -f --json`")
     reader = open_track(place)
-    loaded = load(reader) if reader else None
-    if reader is None or loaded is None or loaded.view.id is None:
-        _never_run(place, loaded, as_json=as_json)
-    elif as_json:
-        print_json({**status_data(place, loaded), **notices_of(reader, loaded).as_data()})
-    elif watch and is_terminal(sys.stdout):
+    if reader is None:
+        _never_run(place, None, Notices(), as_json=as_json)
+        return 0
+    loaded = load(reader)
+    if watch and is_terminal(sys.stdout) and loaded.view.id is not None:
         from conductor.cli.watching import watch_run
 
         watch_run(place, loaded)
+        return 0
+    notices = notices_of(reader, loaded)
+    if loaded.view.id is None:
+        _never_run(place, loaded, notices, as_json=as_json)
+    elif as_json:
+        print_json({**status_data(place, loaded), **notices.as_data()})
     else:
-        notices = notices_of(reader, loaded)
         out(as_text(place, loaded, notices, time.time(), colour=wants_colour(sys.stdout)))
     return 0
 
 
-def _never_run(track: Track, loaded: Loaded | None, *, as_json: bool) -> None:
+def _never_run(track: Track, loaded: Loaded | None, notices: Notices, *, as_json: bool) -> None:
     view, error = never_run(track)
     colour = wants_colour(sys.stdout)
     head = paint("never run", "bold", colour=colour)
     failure = describe(error) if error else None
     if as_json:
-        print_json({**never_run_data(track, view, loaded, failure), **Notices().as_data()})
+        print_json({**never_run_data(track, view, loaded, failure), **notices.as_data()})
         return
     if failure:
         page, then = f"{head}, and its plan cannot be run:\n\n{as_error(failure)}", f"Check it: {track.command('plan')}"
@@ -75,7 +79,8 @@ def _never_run(track: Track, loaded: Loaded | None, *, as_json: bool) -> None:
         page = f"{head}: {counts_line(view.counts, colour=colour)}\n\n{_listing(view, time.time(), colour=colour)}"
         then = f"Start it: {track.command('run')}"
     no_bus = "" if loaded else f"{sentence(track.no_bus())}.\n"
-    out(f"{page}\n\n{no_bus}{then}")
+    odd = "".join(f"{line}\n" for line in lines_of(track, notices))
+    out(f"{page}\n\n{odd}{no_bus}{then}")
 
 
 def as_text(track: Track, loaded: Loaded, notices: Notices, now: float, *, colour: bool) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from bus.contract import Holder, Reader
+from bus.contract import Holder, Reader, Snapshot
 from bus.errors import BusGone
 from bus.wire import Record
 from conductor.cli.guard import refuse_from_worker
@@ -17,10 +19,16 @@ from conductor.cli.output import err, out, print_json
 from conductor.cli.polling import pause
 from conductor.cli.track import Track, resolve, taking
 
+if TYPE_CHECKING:
+    from bus.reader import FileReader
+    from conductor.cli.load import Loaded
+
 SAY_AFTER = 5.0
 """Seconds of waiting after which we say what for."""
 
 LOOK_EVERY = 0.1
+
+LoadPlan = Callable[[str], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +100,10 @@ def _stop(track: Track, verb: str) -> Outcome:
     return _order(track, reader, holder, verb, wait)
 
 
-def _order(track: Track, reader: Reader, holder: Holder, verb: str, wait: Wait) -> Outcome:
+def _order(track: Track, reader: FileReader, holder: Holder, verb: str, wait: Wait) -> Outcome:
     from bus.control import drop
 
-    seq = _last_seq(reader, 0)
+    seq = _last_seq(reader)
     who = operator()
     drop(track.bus, verb, who=who, epoch=holder.epoch)
     while True:
@@ -122,7 +130,7 @@ def _is_order(record: Record, verb: str, who: str) -> bool:
     return record.type == "CONTROL" and payload.get("verb") == verb and who in str(payload.get("who"))
 
 
-def _without(track: Track, reader: Reader, verb: str) -> Outcome:
+def _without(track: Track, reader: FileReader, verb: str) -> Outcome:
     """The conductor went without taking the order: it died, or there was nothing to do for it any more."""
     found = _take_over(track, reader, verb)
     return found if found.state == "taken_over" else Outcome("ended", "the run had ended meanwhile")
@@ -140,12 +148,13 @@ def _recorded_text(track: Track, verb: str, *, ended: bool) -> str:
     return f"recorded: {now}.\n{stop}Look on: {track.command('status')}\nGo on later: {track.command('run')}"
 
 
-def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
+def _take_over(track: Track, reader: FileReader, verb: str) -> Outcome:
     """End the run of a conductor that died: hold the track, adopt its workers, stop them, record it."""
     from conductor.cli.load import load
 
-    if load(reader).view.state != "interrupted":
-        return Outcome("not_running", "nothing is running")
+    loaded = load(reader)
+    if loaded.view.state != "interrupted":
+        return Outcome("not_running", _nothing_runs(loaded))
 
     from conductor.config import Flags
     from conductor.core.events import ControlReceived
@@ -158,6 +167,14 @@ def _take_over(track: Track, reader: Reader, verb: str) -> Outcome:
     return Outcome(
         "taken_over", f"the conductor had died; its run is ended and recorded.\nGo on later: {track.command('run')}"
     )
+
+
+def _nothing_runs(loaded: Loaded) -> str:
+    """Say so, and what lives all the same: it is no run's any more, so no conductor can be told to stop it."""
+    from conductor.cli.strangers import strangers_text
+
+    said = strangers_text(loaded)
+    return f"nothing is running that the journal tells of, but {said}" if said else "nothing is running"
 
 
 class Silent:
@@ -175,7 +192,25 @@ class Silent:
         err(text)
 
 
-def _last_seq(reader: Reader, seq: int) -> int:
-    for record in reader.records(seq):
-        seq = record.seq
-    return seq
+class _End:
+    """Follows the journal only to know where it ends: from the newest snapshot, whatever that holds."""
+
+    seq = 0
+
+    def restore(self, snapshot: Snapshot, load_plan: LoadPlan) -> bool:
+        """Begin behind it."""
+        self.seq = snapshot.seq
+        return True
+
+    def take(self, record: Record, load_plan: LoadPlan) -> None:
+        """Pass it over."""
+        self.seq = record.seq
+
+    def dump(self) -> None:
+        """There is nothing to keep."""
+
+
+def _last_seq(reader: Reader) -> int:
+    end = _End()
+    reader.follow(end)
+    return end.seq

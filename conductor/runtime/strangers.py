@@ -6,13 +6,14 @@ names, and takes over what is there. Those of any other round would be started a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bus.errors import BusCorrupt
 from bus.host import FileHost
 from bus.layout import encode_task_id, parse_attempt
 from bus.losses import forget_cut, is_cut
+from bus.reader import FileReader
 from bus.wire import AttemptId, TaskId
 from conductor.core.events import RunStarted
 from conductor.core.policy import nonce
@@ -31,8 +32,7 @@ def refuse_strangers(host: FileHost, replayed: Replayed, *, to_stop: bool) -> No
     if not is_cut(host.folders):
         return
     state = replayed.machine.state
-    known = set(state.open_attempts())
-    unknown = [one for one in sorted(host.attempts()) if one not in known and host.is_live(one)]
+    unknown = _unknown(host, state)
     # A round is needed: an empty journal is damage, but for the mark.
     if not unknown and replayed.run is not None and not taken_numbers(host, state, state.tasks):
         forget_cut(host.folders)
@@ -40,10 +40,27 @@ def refuse_strangers(host: FileHost, replayed: Replayed, *, to_stop: bool) -> No
         for attempt in unknown:
             host.revoke(attempt, "stop")
         return
+    if strangers := _not_found_again(unknown, replayed):
+        raise refusal(host, strangers)
+
+
+def strangers_of(reader: FileReader, replayed: Replayed) -> tuple[AttemptId, ...]:
+    """Return the living attempts beside which no run begins; none where the journal did not lose its end."""
+    if not is_cut(reader.folders):
+        return ()
+    return tuple(_not_found_again(_unknown(reader, replayed.machine.state), replayed))
+
+
+def _unknown(reader: FileReader, state: State) -> list[AttemptId]:
+    """Living attempts of which the journal does not tell."""
+    known = set(state.open_attempts())
+    return [one for one in sorted(reader.attempts()) if one not in known and reader.is_live(one)]
+
+
+def _not_found_again(unknown: Iterable[AttemptId], replayed: Replayed) -> list[AttemptId]:
+    """Those that the run that goes on, if one does, would not come to itself."""
     run = replayed.unfinished
-    strangers = [one for one in unknown if run is None or not _is_of(one, run, replayed.machine.state)]
-    if strangers:
-        raise _refusal(host, strangers)
+    return [one for one in unknown if run is None or not _is_of(one, run, replayed.machine.state)]
 
 
 def above_taken(start: Start, host: FileHost, state: State) -> Start:
@@ -82,13 +99,14 @@ def _is_of(attempt: AttemptId, run: Run, state: State) -> bool:
     )
 
 
-def _refusal(host: FileHost, strangers: list[AttemptId]) -> BusCorrupt:
-    procs = [proc for one in strangers if (proc := host.read_proc(one)) is not None]
+def refusal(reader: FileReader, strangers: Sequence[AttemptId]) -> BusCorrupt:
+    """The error that living strangers are to a run; its hint names their processes."""
+    procs = [proc for one in strangers if (proc := reader.read_proc(one)) is not None]
     pids = " ".join(str(proc.pid) for proc in procs)
     end = f"end them: `kill {pids}`; or wait" if pids else "wait"
     return BusCorrupt(
         f"{plural(len(strangers), 'attempt')} of which the journal does not tell any more, as its end was cut off, "
-        f"still live: {few(strangers, 10)}. A run would start their tasks a second time",
-        path=host.folders.path,
+        f"still alive: {few(strangers, 10)}. A run would start their tasks a second time",
+        path=reader.folders.path,
         hint=f"{end} until they have ended; then run again",
     )

@@ -78,7 +78,7 @@ def test_no_run_begins_beside_an_attempt_whose_round_was_cut_off(project: Projec
     for _ in range(2):
         error = project.run("--json").expect(5).error
         assert error["code"] == "bus_corrupt"
-        assert "still live: b~" in error["message"]
+        assert "still alive: b~" in error["message"]
         assert f"`kill {claim['pid']}`" in error["hint"]
     assert project.starts("b") == ["b", "b"]
     end_worker(claim)
@@ -129,7 +129,7 @@ def test_an_emptied_journal_is_damage_for_every_verb_and_starts_nothing(project:
         assert f"conductor doctor {project.track} --repair" in error["hint"], verb
     project.call("doctor", str(project.track)).expect(5)
     project.call("doctor", str(project.track), "--repair").expect(0)
-    assert "still live: b~" in project.run("--json").expect(5).error["message"]
+    assert "still alive: b~" in project.run("--json").expect(5).error["message"]
     assert project.starts("b") == ["b", "b"]
     end_worker(claim)
 
@@ -152,6 +152,6 @@ def test_a_frozen_plan_that_is_gone_is_no_dead_end(project: Project) -> None:
     plan.unlink()
     project.plan([project.task("a", gated=True), project.task("b")])
     project.call("doctor", str(project.track), "--repair").expect(0)
-    assert "still live: a~" in project.run("--json").expect(5).error["message"]
+    assert "still alive: a~" in project.run("--json").expect(5).error["message"]
     assert project.starts("a") == ["a"]
     end_worker(claim_of(project, "a"))

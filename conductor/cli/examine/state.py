@@ -19,6 +19,7 @@ from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import load
 from conductor.cli.put_aside import put_aside, reason_of
 from conductor.cli.sleepers import how_to_wake_them, sleepers_of, who_sleeps
+from conductor.cli.strangers import refusal_of
 from conductor.cli.track import Track
 from conductor.core.wording import few, plural
 
@@ -31,6 +32,7 @@ class State:
         self._reader = reader
         self._holder: Holder | None = None
         self._alive: tuple[AttemptId, ...] = ()
+        self._strangers: tuple[AttemptId, ...] = ()
 
     def findings(self) -> Iterator[Finding]:
         """Look at everything in it; what cannot be looked at is a finding, too."""
@@ -107,6 +109,9 @@ class State:
         yield fine(
             "run", f"run {view.id}: {view.state}, {plural(loaded.last_seq, 'record')}" if view.id else "never run"
         )
+        self._strangers = loaded.strangers
+        if error := refusal_of(loaded):
+            yield as_problem(error)
         under_way = [task.worker for task in view.tasks if task.worker is not None]
         self._alive = loaded.alive()
         if sleepers := sleepers_of(self._reader, under_way):
@@ -159,7 +164,7 @@ class State:
     def _processes(self) -> Iterator[Finding]:
         if self._holder is not None:
             return
-        alive = set(self._alive)
+        alive = {*self._alive, *self._strangers}
         strays = [found for found in processes_of(self._track.bus) if found.attempt not in alive]
         if strays:
             number = "1 process" if len(strays) == 1 else f"{len(strays)} processes"

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from bus.contract import Reader
+from bus.hand import open_hand
 from bus.host import FileHost, open_host
-from bus.wire import Stamp
+from bus.losses import mark_cut
+from bus.wire import ProcRecord, Record, Stamp
 from conductor.cli import stop
 from conductor.cli.main import run_command_line
 from conductor.cli.operator import operator
@@ -164,6 +166,61 @@ def test_an_order_whose_conductor_dies_is_carried_out_in_its_place(
     monkeypatch.setattr(stop, "_take_over", take_over)
     assert stop_story(story, monkeypatch, story.die) == ["the conductor had died"]
     assert taken == ["stop"]
+
+
+@pytest.fixture
+def cut_off(story: Story) -> Story:
+    """A run of which, behind a repair, the journal does not tell any more; its worker lives on."""
+    story.start(PLAN)
+    hand = open_hand(story.host.folders.path, story.attempt("a"))
+    hand.claim(ProcRecord("boot", 4711, 1, story.host.epoch))
+    hand.close()
+    mark_cut(story.host.folders)
+    story.die()
+    (story.track / ".message-bus" / "queue.jsonl").write_bytes(b"")
+    return story
+
+
+def test_a_stop_names_attempts_of_which_the_journal_lost_the_record_and_says_how_to_end_them(
+    cut_off: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["stop", str(cut_off.track)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("nothing is running that the journal tells of, but 1 attempt of which the journal does not")
+    assert f"still alive: {cut_off.attempt('a')}. " in said
+    assert "`kill 4711`" in said
+
+
+def test_status_and_doctor_name_them_too_and_what_a_run_would_say(
+    cut_off: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    track, attempt = str(cut_off.track), cut_off.attempt("a")
+    assert run_command_line(["status", track]) == 0
+    page = capsys.readouterr().out
+    assert "1 attempt of which the journal does not tell any more" in page
+    assert "`kill 4711`" in page
+    assert run_command_line(["status", track, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["strangers"] == [attempt]
+    assert run_command_line(["doctor", track, "--json"]) == 5
+    found = json.loads(capsys.readouterr().out)["findings"]
+    [problem] = [one for one in found if one["level"] == "problem"]
+    assert (problem["code"], attempt in problem["text"]) == ("bus_corrupt", True)
+    assert "kill 4711" in problem["hint"]
+
+
+def test_an_order_does_not_wait_for_the_whole_journal_to_be_read(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        host.stage("NOTE", {"text": "x"}, Stamp(0.0, 0.0, "b"))
+        host.commit()
+    host.checkpoint({})
+    decoded: list[Record] = []
+    take = stop._End.take
+    monkeypatch.setattr(stop._End, "take", lambda end, record, load: (decoded.append(record), take(end, record, load)))
+    monkeypatch.setattr(stop, "pause", answer(host, []))
+    assert run_command_line(["stop", str(tmp_path)]) == 0
+    assert decoded == []
 
 
 def test_never_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
