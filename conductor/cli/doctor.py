@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST = 20
 """Details of one finding that are shown to people; `--json` has all."""
 
+SCREEN = 20
+"""Lines beyond which the first ones may have scrolled away."""
+
 STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
@@ -65,29 +68,33 @@ def _findings(place: Track | None, *, verify: bool, repair: bool) -> Iterator[Fi
 def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> int:
     """Print findings as they come; return the exit code."""
     colour = wants_colour(sys.stdout)
-    seen = []
+    seen, lines = [], 0
     for found in findings:
         if track:
             hint = spoken(found.hint, track.label, track.bus_dir) if found.hint else None
             found = replace(found, text=spoken(found.text, track.label, track.bus_dir), hint=hint)
         seen.append(found)
         if not as_json:
-            out(as_text(found, colour=colour))
+            text = as_text(found, colour=colour)
+            lines += text.count("\n") + 1
+            out(text)
     problems = sum(found.level == "problem" for found in seen)
     if as_json:
         print_json({"findings": [found.as_data() for found in seen], "problems": problems})
     else:
-        out(f"\n{closing([found for found in seen if found.level != 'ok'], colour=colour)}")
+        odd = [found for found in seen if found.level != "ok"]
+        out(f"\n{closing(odd, again=lines > SCREEN, colour=colour)}")
     return Exit.BUS if problems else Exit.OK
 
 
-def closing(odd: Sequence[Finding], *, colour: bool) -> str:
-    """Sum up: problems and notes once more, without their details, as they may have scrolled away."""
+def closing(odd: Sequence[Finding], *, again: bool, colour: bool) -> str:
+    """Sum up; with `again`, problems and notes once more, without their details: they may have scrolled away."""
     problems = [found for found in odd if found.level == "problem"]
     notes = [found for found in odd if found.level == "note"]
     head = f"{plural(len(problems), 'problem') if problems else 'no problem'}, {plural(len(notes), 'note')}"
-    again = [as_text(replace(found, details=()), colour=colour) for found in (*problems, *notes)]
-    return "\n".join([head + (":" if again else ""), *again]) if odd else "no problem"
+    if not odd or not again:
+        return head if odd else "no problem"
+    return "\n".join([f"{head}:", *(as_text(replace(one, details=()), colour=colour) for one in (*problems, *notes))])
 
 
 def as_text(found: Finding, *, colour: bool) -> str:

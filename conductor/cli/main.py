@@ -18,7 +18,7 @@ from conductor.cli.exit_codes import Exit
 from conductor.cli.failure import describe, report
 from conductor.cli.options import BUS_DIR, TRACK
 from conductor.cli.output import is_gone, out, silence
-from conductor.cli.track import spoken
+from conductor.cli.track import BUS_NAME, spoken
 from conductor.errors import ConductorError, PlanError
 from conductor_bus_start import is_interrupt
 
@@ -168,6 +168,9 @@ def _invoke(arguments: list[str]) -> int:
                 track = context.meta.get(TRACK)
                 if isinstance(error, PlanError):
                     error.track = track
+                elif track and isinstance(error, BusError) and error.path and not os.path.isabs(error.path):
+                    # The bus names its own files; whoever reads this is somewhere else.
+                    error.path = os.path.join(context.meta.get(BUS_DIR) or os.path.join(track, BUS_NAME), error.path)
                 if track and error.hint:
                     error.hint = spoken(error.hint, track, context.meta.get(BUS_DIR))
                 raise

@@ -54,7 +54,7 @@ class Root:
             check_parents(self._fs, str(self._bus))
         except BusError as error:
             return as_problem(error)
-        return fine("bus_parents", "no folder above it can be written by everybody")
+        return fine("bus_parents", "nobody else can put another folder in its place")
 
     def _open(self, found: os.stat_result) -> Iterator[Finding]:
         try:

@@ -37,6 +37,7 @@ class State:
     def findings(self) -> Iterator[Finding]:
         """Look at everything in it; what cannot be looked at is a finding, too."""
         looks = (
+            self._folders,
             self._held,
             self._journal,
             self._snapshots,
@@ -53,6 +54,14 @@ class State:
                 yield as_problem(error)
             except OSError as error:
                 yield problem(BusError.code, f"the bus cannot be read: {why(error)}", remedy(error))
+
+    def _folders(self) -> Iterator[Finding]:
+        missing = [f"{name}/" for name in layout.FOLDERS if self._reader.folders.find(name) is None]
+        if missing:
+            text = f"the bus lacks {few(missing, 10)}, or something else stands there: what was in it is not seen"
+            yield note("folders", text, "a run makes it again; find out by what it was removed")
+        else:
+            yield fine("folders", "all folders are there")
 
     # --- who has it -------------------------------------------------------------------------------------------------
 

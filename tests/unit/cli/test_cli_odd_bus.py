@@ -121,8 +121,42 @@ def test_doctor_names_what_is_a_folder_or_a_file_where_it_should_be_the_other(
     (bus / layout.HEARTBEATS).rmdir()
     (bus / layout.HEARTBEATS).touch()
     run_command_line(["doctor", str(story.track), "--json"])
-    found = {one["code"]: one["details"] for one in json.loads(capsys.readouterr().out)["findings"]}
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    found = {one["code"]: one["details"] for one in findings}
+    texts = {one["code"]: one["text"] for one in findings}
+    assert "heartbeats/" in next(text for code, text in texts.items() if code == "folders")
     assert found["odd_files"] == [
         ".gitignore: a folder in the place of a file",
         "heartbeats: a file in the place of a folder",
     ]
+
+
+def test_an_error_names_the_file_of_the_bus_as_it_can_be_opened_from_here(
+    story: Story, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(PLAN)
+    story.end("a")
+    story.die()
+    journal = story.track / ".message-bus" / "queue.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"RUN_STARTED", b"RUN_STOLEN", 1))
+    monkeypatch.chdir(story.track.parent)
+    assert run_command_line(["status", "track"]) == 5
+    assert capsys.readouterr().err.startswith(
+        "error: track/.message-bus/queue.jsonl:1: line 1 of the journal is damaged"
+    )
+    assert run_command_line(["status", "track", "--bus-dir", "track/.message-bus"]) == 5
+    assert capsys.readouterr().err.startswith("error: track/.message-bus/queue.jsonl:1: ")
+
+
+def test_doctor_says_again_only_what_may_have_scrolled_away(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(PLAN)
+    story.end("a")
+    story.die()
+    journal = story.track / ".message-bus" / "queue.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"WORKER_DISPATCHED", b"WORKER_DISMISSED!", 1))
+    run_command_line(["doctor", str(story.track)])
+    assert capsys.readouterr().out.count("line 2 of the journal is damaged") == 2
+    assert run_command_line(["doctor", str(story.track), "--repair"]) == 0
+    page = capsys.readouterr().out
+    assert page.count("was moved to quarantine") == 1
+    assert page.endswith("\nno problem, 2 notes\n")
