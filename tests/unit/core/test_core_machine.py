@@ -7,6 +7,7 @@ import pytest
 from bus.wire import TaskId
 from conductor.core.events import (
     AttemptEnded,
+    ControlReceived,
     LaunchFailed,
     ProgressReceived,
     ReportReceived,
@@ -156,6 +157,15 @@ def test_everything_downstream_of_a_failure_is_blocked_by_name_and_the_rest_goes
     assert play.words[-1] == "RUN_ENDED"
     assert play.view.state == "failed"
     assert (play.view.counts["done"], play.view.counts["blocked"], play.view.counts["failed"]) == (2, 3, 1)
+
+
+def test_attempts_that_were_told_to_stop_are_known_as_long_as_they_hold_a_slot(play: Play) -> None:
+    play.start("a", "b", max_workers=2)
+    assert play.machine.state.stopping_attempts() == []
+    play.fact(ControlReceived("stop", "signal:TERM"))
+    assert play.machine.state.stopping_attempts() == [play.attempt("a"), play.attempt("b")]
+    play.result("a")
+    assert play.machine.state.stopping_attempts() == [play.attempt("b")]
 
 
 def test_a_task_with_two_failed_ancestors_names_both(play: Play) -> None:
