@@ -134,7 +134,8 @@ def _foot(track: Track, loaded: Loaded, notices: Notices) -> list[str]:
     if loaded.view.state == "interrupted":
         alive = len(loaded.alive())
         works = f"; {plural(alive, 'worker')} of it still {'works' if alive == 1 else 'work'}" if alive else ""
-        lines.append(f"The conductor is gone before the run ended{works}. Go on: {track.command('run')}")
+        go_on = f"Go on: {track.command('run')}   End it: {track.command('stop')}"
+        lines.append(f"The conductor is gone before the run ended{works}. {go_on}")
     elif loaded.view.state in OPEN_STATES:
         lines.append(f"Look on: {track.command('status', options=['--watch'])}   End it: {track.command('stop')}")
     else:
