@@ -14,6 +14,8 @@ from pathlib import Path
 
 from bus.process import HAVE_PROC, look
 from conductor.cli.examine.finding import Finding, fine, note, problem
+from conductor.core.task import RunOptions
+from conductor.core.wording import plural
 from conductor.errors import ConductorError
 from conductor.runtime.descriptors import check
 from conductor_bus_start import HOME, __version__
@@ -91,11 +93,14 @@ def _limits() -> Iterator[Finding]:
     files, processes, size = (
         resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE)
     )
-    try:
-        check(workers=1)
-    except ConductorError as error:
-        yield problem("limits", f"a run would be refused: {error.message}", error.hint)
-        return
+    for workers, judged in ((1, problem), (RunOptions().max_workers, note)):
+        try:
+            check(workers)
+        except ConductorError as error:
+            yield judged(
+                "limits", f"a run with {plural(workers, 'worker')} would be refused: {error.message}", error.hint
+            )
+            return
     low = []
     if 0 <= files < FEW_FILES:
         low.append(f"open files (ulimit -n) {files}")

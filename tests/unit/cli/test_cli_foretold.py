@@ -202,5 +202,12 @@ def test_requirement_34_too_few_descriptors_for_any_run_are_foretold(
     track: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = resource.getrlimit
-    monkeypatch.setattr(resource, "getrlimit", lambda what: (41, 41) if what == resource.RLIMIT_NOFILE else real(what))
-    assert "a run would be refused: only 41 files may be open at once" in foretold(capsys, str(track))[0]
+    allowed = 41
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda what: (allowed, allowed) if what == resource.RLIMIT_NOFILE else real(what)
+    )
+    assert "a run with 1 worker would be refused: only 41 files may be open" in foretold(capsys, str(track))[0]
+    allowed = 49
+    assert foretold(capsys, str(track)) == []
+    assert run_command_line(["doctor"]) == 0
+    assert "a run with 5 workers would be refused: only 49 files may be open" in capsys.readouterr().out
