@@ -65,10 +65,11 @@ class Machine:
         apply(self.state, event, Moment(now, wall, _NOBODY))
         self._agenda = None
 
-    def handle(self, fact: Fact, now: float, wall: float = 0.0) -> list[Instruction]:
+    def handle(self, fact: Fact, now: float, wall: float = 0.0, *, decides: bool = True) -> list[Instruction]:
         """Apply a fact, take every decision that is due, and return what is to be done, in order.
 
-        Raises IllegalTransition where the fact is impossible; then nothing has changed.
+        Without `decides` another fact follows before any decision: only what a conductor that died had decided is done
+        again. Raises IllegalTransition where the fact is impossible; then nothing has changed.
         """
         if self._agenda is None or isinstance(fact, (RunStarted, RunResumed)) or _starts_over(fact):
             apply(self.state, fact, Moment(now, wall, _NOBODY))
@@ -76,7 +77,7 @@ class Machine:
         else:
             apply(self.state, fact, Moment(now, wall, self._agenda))
         instructions = self._again(fact, now)
-        while (decision := next_decision(self.state, self._agenda)) is not None:
+        while decides and (decision := next_decision(self.state, self._agenda)) is not None:
             ahead = self._timers_to_cancel(decision)
             apply(self.state, decision, Moment(now, wall, self._agenda))
             instructions.append(Journal(decision))

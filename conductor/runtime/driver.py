@@ -213,10 +213,7 @@ class Driver:
             now = self._replayed.committed(record)
             if entry.fact is None:
                 continue
-            if not entry.decides:
-                self._machine.replay(entry.fact, now, wall=stamp.wall)
-                continue
-            for instruction in self._machine.handle(entry.fact, now, wall=stamp.wall):
+            for instruction in self._machine.handle(entry.fact, now, wall=stamp.wall, decides=entry.decides):
                 if isinstance(instruction, Journal):
                     type, task, attempt, payload = encode(instruction.decision)
                     record = ports.host.stage(type, payload, stamp, task=task, attempt=attempt)

@@ -144,6 +144,18 @@ def test_timers_are_armed_again_with_what_remains(play: Play, passed: float, lef
     play.timer("a").result("a")
 
 
+def test_what_a_dead_conductor_left_is_done_again_though_another_fact_comes_before_any_decision(play: Play) -> None:
+    """An edit of the plan, or an order to end the run, is recorded together with RUN_RESUMED."""
+    play.start("a", "b").result("a", "fails")
+    machine = play.replayed()
+    (told,) = machine.handle(RunResumed("0" * 16, RunOptions(), len(play.journal)), play.now, decides=False)
+    assert isinstance(told, StartTimer)
+    play.control("stop")
+    machine = play.replayed()
+    told = machine.handle(RunResumed("0" * 16, RunOptions(), len(play.journal)), play.now, decides=False)
+    assert told[0] == TerminateWorker(TaskId("b"), play.attempt("b"), "stopped")
+
+
 def test_stops_that_were_decided_are_instructed_again(play: Play) -> None:
     play.start("a", "b").control("stop")
     a, b = play.attempt("a"), play.attempt("b")

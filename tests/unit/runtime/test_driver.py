@@ -540,6 +540,20 @@ def test_requirement_21_steps_of_the_wall_clock_change_no_decision(stage: Callab
     assert journal(step) == journal(0.0)
 
 
+def test_a_back_off_ends_though_the_plan_was_edited_while_no_conductor_lived(stage: Callable[..., Stage]) -> None:
+    """The edit is recorded together with RUN_RESUMED."""
+    one = stage("1", retries=1, seed=3, retry_delay=300.0, retry_delay_max=300.0)
+    one.workers.behaviour["1"] = fail
+    one.watcher.asleep = [lambda: None] * 8 + [die]
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    assert one.types()[-1] == "RETRY_SCHEDULED"
+    one.bus.crash()
+    one.workers.behaviour["1"] = succeed
+    one.run(PlanEdited("plan.md", "0" * 64, ("changed in plan.md: 1",)))
+    assert isinstance(one.status("1"), Done)
+
+
 def die() -> None:
     raise KeyboardInterrupt
 
