@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from bus.host import FileHost, open_host
+from bus.contract import Host
+from bus.host import open_host
 from bus.reader import open_reader
 from bus.wire import Record, TaskId
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived
 from conductor.core.resets import affected
 from conductor.errors import ConductorError
-from conductor.runtime.clock import SystemClock
+from conductor.runtime.clock import Clock, SystemClock
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.session import Session
 from conductor.runtime.start import Request
@@ -26,7 +27,7 @@ class Reset:
     tasks: tuple[TaskId, ...]
     """In plan order; none where there was nothing to take back, and then nothing was recorded."""
     everything: bool
-    stopped: bool
+    stopped: bool = False
     """Whether the run of a conductor that had died was ended first."""
 
 
@@ -36,21 +37,29 @@ def reset(request: Request, tasks: Sequence[str], who: str) -> Reset:
     Numbers of attempts stay used, and nothing on disk is deleted. A run whose conductor died is ended first, its
     workers with it. Raises HeldByOther while one lives, `unknown_task`, BusGone where the track never ran, BusError.
     """
-    stopped = _end_crashed_run(request, who)
-    replayed = Replayed()
-    with closing(open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed)) as host:
-        state = replayed.machine.state
-        if replayed.run is None:
-            return Reset((), not tasks, stopped)
-        if not tasks:
-            found = tuple(state.tasks)
-            _record(host, replayed, [ControlReceived("reset", who)])
-            return Reset(found, True, stopped)
-        named = _known(replayed, tasks)
-        facts = [ControlReceived("reset", who, id, None, closure) for id in named if (closure := affected(state, [id]))]
-        _record(host, replayed, facts)
-        taken = {id for fact in facts for id in fact.tasks}
-        return Reset(tuple(id for id in state.tasks if id in taken), False, stopped)
+    stopped = False
+    while True:
+        stopped = _end_crashed_run(request, who) or stopped
+        replayed = Replayed()
+        with closing(open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed)) as host:
+            if replayed.unfinished is None:  # otherwise somebody has begun another one meanwhile, and died
+                return replace(take_back(host, replayed, tasks, who, SystemClock()), stopped=stopped)
+
+
+def take_back(host: Host, replayed: Replayed, tasks: Sequence[str], who: str, clock: Clock) -> Reset:
+    """Record the reset, on a track that is held and whose newest round is over. Raises `unknown_task`, BusError."""
+    state = replayed.machine.state
+    if replayed.run is None:
+        return Reset((), not tasks)
+    if not tasks:
+        found = tuple(state.tasks)
+        _record(host, replayed, [ControlReceived("reset", who)], clock)
+        return Reset(found, True)
+    named = _known(replayed, tasks)
+    facts = [ControlReceived("reset", who, id, None, closure) for id in named if (closure := affected(state, [id]))]
+    _record(host, replayed, facts, clock)
+    taken = {id for fact in facts for id in fact.tasks}
+    return Reset(tuple(id for id in state.tasks if id in taken), False)
 
 
 def _end_crashed_run(request: Request, who: str) -> bool:
@@ -74,8 +83,8 @@ def _known(replayed: Replayed, tasks: Sequence[str]) -> list[TaskId]:
     return [id for id in state.tasks if id in tasks]
 
 
-def _record(host: FileHost, replayed: Replayed, facts: Sequence[ControlReceived]) -> None:
-    clock, records = SystemClock(), list[Record]()
+def _record(host: Host, replayed: Replayed, facts: Sequence[ControlReceived], clock: Clock) -> None:
+    records = list[Record]()
     for fact in facts:
         stamp = clock.stamp()
         type, task, attempt, payload = encode(fact)

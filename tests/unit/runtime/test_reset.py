@@ -15,6 +15,7 @@ from conductor.cli.main import run_command_line
 from conductor.config import Flags
 from conductor.core.view import run_view
 from conductor.errors import ConductorError
+from conductor.runtime import reset as reset_module
 from conductor.runtime.replay import replay
 from conductor.runtime.reset import reset
 from conductor.runtime.start import Request
@@ -117,3 +118,24 @@ def test_the_next_run_does_it_all_again_with_attempts_numbered_on(tmp_path: Path
     assert run_command_line(["run", str(tmp_path), "--quiet", "--project", str(tmp_path)]) == 0
     attempts = [r.attempt for r in open_reader(track.bus).records() if r.type == "WORKER_DISPATCHED"]
     assert [str(one)[:3] for one in attempts] == ["1~1", "1~2"]
+
+
+def test_a_run_that_began_and_died_before_the_track_was_held_is_ended_too(
+    track: Request, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first look and the lock: a reset under way of a run would be recorded and mean nothing."""
+    end_crashed_run, meanwhile = reset_module._end_crashed_run, ["x", "y < x"]
+
+    def late(request: Request, who: str) -> bool:
+        found = end_crashed_run(request, who)
+        if meanwhile:
+            host = open_host(track.bus)
+            plan, _ = meanwhile.copy(), meanwhile.clear()
+            write(host, Play().start(*plan))
+            host.close()
+        return found
+
+    monkeypatch.setattr(reset_module, "_end_crashed_run", late)
+    done = reset(track, [], WHO)
+    assert (done.tasks, done.stopped) == (("x", "y"), True)
+    assert replay(open_reader(track.bus)).run is None
