@@ -137,10 +137,16 @@ class Journal:
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
-            body = b"".join(fs.read_chunks(self.fd, 0))
-            fs.replace(scratch, self._folders.fd(layout.TMP), name, segments, body, sync=self.sync)
+            self._copy(name, segments, scratch)
         if self.sync:
             fs.sync(segments)
+
+    def _copy(self, name: str, segments: int, scratch: str) -> None:
+        fs, tmp = self._fs, self._folders.fd(layout.TMP)
+        fs.discard(scratch, tmp)
+        fs.create(scratch, b"".join(fs.read_chunks(self.fd, 0)), at=tmp, sync=self.sync)
+        self.check()
+        fs.rename(scratch, tmp, name, segments)
 
     def close(self) -> None:
         """Close the file."""

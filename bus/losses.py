@@ -12,6 +12,7 @@ start looks for living attempts of which the journal does not tell.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from bus import layout, snapshots
 from bus.errors import BusCorrupt, BusError
@@ -58,8 +59,10 @@ def mark_cut(folders: Folders) -> None:
 
 
 def forget_cut(folders: Folders) -> None:
-    """No attempt lives any more of which the journal does not tell."""
-    folders.clear(layout.CUT)
+    """No attempt lives any more of which the journal does not tell. On a disk that cannot be written the next start
+    finds that out."""
+    with suppress(OSError):
+        folders.clear(layout.CUT)
 
 
 def ahead(folders: Folders, last: int, newest: int | None = None) -> Iterator[snapshots.Kept]:

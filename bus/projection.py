@@ -262,8 +262,11 @@ class Projection:
             self._fs.stat(kept, at=archive)
             kept = f"{kept}.{os.urandom(4).hex()}"  # never in the place of another, which may be anything
         self._check()
-        with contextlib.suppress(FileNotFoundError):
+        try:
             self._fs.rename(name, events, kept, archive)
+        except FileNotFoundError:  # somebody has taken it away; or the archive, and then that is made anew first
+            if name in self._fs.names(events):
+                raise
 
     def _read(self, name: str, events: int) -> bytes:
         try:

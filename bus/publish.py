@@ -16,7 +16,7 @@ def publish(folders: Folders, message: Message, *, sync: bool) -> bool:
     if len(data) > MAX_MESSAGE:
         raise WireError(f"the message has {len(data)} bytes, more than {MAX_MESSAGE}")
     try:
-        tmp, inbox = folders.fd(layout.TMP), folders.fd(layout.INBOX)
+        tmp, inbox = folders.fd(layout.TMP), folders.refresh(layout.INBOX)  # one that was moved away nobody reads
         return folders.fs.publish(name, tmp, name, inbox, data, sync=sync)
     except (FileNotFoundError, BusGone):  # somebody removed a folder, and may have made it again since it was opened
         tmp, inbox = folders.refresh(layout.TMP), folders.refresh(layout.INBOX)

@@ -45,7 +45,8 @@ def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[f
 
 
 def claim(hand: Hand, proc: ProcRecord, pause: Callable[[float], object]) -> bool:
-    """Claim the attempt, waiting for as long as the disk is full; False where another process has claimed it.
+    """Claim the attempt, waiting for as long as the disk is full, or something else stands in the place of a folder;
+    False where another process has claimed it.
 
     Raises BusGone, or FileNotFoundError, where the bus is gone.
     """
@@ -55,7 +56,7 @@ def claim(hand: Hand, proc: ProcRecord, pause: Callable[[float], object]) -> boo
             claimed = hand.claim(proc)
         except (BusGone, FileNotFoundError):
             raise
-        except OSError:
+        except (OSError, BusError):
             patience.wait()
         else:
             patience.over()

@@ -13,9 +13,10 @@ import pytest
 from bus import layout
 from bus._fs import FileSystem
 from bus.errors import BusError, BusGone, BusUnsafe, NoSpace
+from bus.hand import open_hand
 from bus.host import open_host
 from bus.reader import open_reader
-from bus.wire import Stamp, TaskId
+from bus.wire import Message, Stamp, TaskId
 
 NOW = Stamp(1.0, 2.0, "boot")
 ATTEMPT = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")
@@ -122,3 +123,26 @@ def test_requirement_32_an_attempt_that_finds_no_space_leaves_nothing(root: Path
     assert list((root / "tmp").iterdir()) == []
     os.close(host.create_attempt(ATTEMPT, {"prompt.md": b"x"}))
     assert host.has_attempt(ATTEMPT)
+
+
+def test_an_event_is_replaced_though_the_archive_was_just_removed(root: Path) -> None:
+    host = open_host(root, durability="process")
+    record = host.stage("TASK_COMPLETE", {"task_id": "1", "unblocks": []}, NOW, task=TaskId("1"))
+    host.commit()
+    (root / "events" / "TASK_COMPLETE_1.event").write_text("made by hand")
+    (root / "events" / "archive").rmdir()
+    host.project([record])
+    assert record.id in (root / "events" / "TASK_COMPLETE_1.event").read_text()
+    assert [path.read_text() for path in (root / "events" / "archive").iterdir()] == ["made by hand"]
+
+
+def test_a_message_goes_into_the_inbox_that_is_read(root: Path) -> None:
+    """Not into the one that the worker had opened before it was moved away."""
+    host = open_host(root, durability="process")
+    os.close(host.create_attempt(ATTEMPT))
+    hand = open_hand(root, ATTEMPT)
+    hand.publish(Message("ab" * 16, "NOTE", ATTEMPT, "t", {"text": "1"}))
+    (root / "inbox").rename(root / "inbox.old")
+    (root / "inbox").mkdir(mode=0o700)
+    hand.publish(Message("cd" * 16, "NOTE", ATTEMPT, "t", {"text": "2"}))
+    assert [one.message.payload for one in host.scan().messages] == [{"text": "2"}]

@@ -144,6 +144,15 @@ def test_an_end_that_was_cut_off_is_known_until_it_is_settled(root: Path) -> Non
     host.close()
 
 
+def test_what_cannot_be_settled_on_a_read_only_disk_is_left_to_the_next_start() -> None:
+    disk = ModelDisk()
+    host = open_host("/bus", fs=disk.process())
+    losses.mark_cut(host.folders)
+    disk.faults.read_only = True
+    losses.forget_cut(host.folders)
+    assert losses.is_cut(host.folders)
+
+
 def test_a_format_that_was_removed_is_missed_and_made_again(root: Path) -> None:
     """All verbs say the same, and nothing moves the bus away as that of an older program."""
     used(root, snapshot=False)

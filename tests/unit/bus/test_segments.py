@@ -11,9 +11,10 @@ import pytest
 
 from bus import journal, layout
 from bus._fs import FileSystem
-from bus.errors import BusCorrupt
+from bus.errors import BusCorrupt, BusGone
+from bus.host import open_host
 from bus.reader import open_reader
-from conductor.testing.disk import Killed, ModelDisk
+from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from tests.unit.bus.journals import NOW, Texts, names, put, start, texts
 
 
@@ -254,3 +255,22 @@ def test_an_older_copy_put_back_in_the_place_of_the_journal_is_damage(root: Path
     (root / "queue.jsonl").write_bytes(old)
     with pytest.raises(BusCorrupt, match="begins with record 1, which stands here too"):
         start(root)
+
+
+def test_a_copy_of_a_sealed_file_is_put_in_place_only_while_the_track_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hard links. Whoever stood still while copying must not name a segment beside those of his successor."""
+    monkeypatch.setattr(journal, "SEGMENT", 1)
+    disk = ModelDisk()
+    disk.faults.no_links = True
+    process, other = disk.process(), disk.process()
+    host = open_host("/bus", fs=process)
+
+    def take_the_lock_away(process: ModelProcess, call: str) -> None:
+        if call == "close" and process.about.endswith(".journal.copy"):
+            process.before = None
+            other.discard(layout.LOCK, other.open_directory("/bus"))
+
+    process.before = take_the_lock_away
+    with pytest.raises(BusGone):
+        put(host, "a")
+    assert disk.names("/bus/segments") == []

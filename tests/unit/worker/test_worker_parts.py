@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.errors import AlreadyFinished, BusGone
+from bus.errors import AlreadyFinished, BusGone, FolderReplaced
 from bus.process import ProcessInfo, look, parse_stat, send_signal, start_ticks, waits_for_disk
 from bus.strict import WireError
 from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerSpec, proc_from_json
@@ -376,14 +376,17 @@ def test_a_bus_that_is_gone_ends_the_worker(
     assert not hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
 
 
-def test_a_claim_waits_for_a_full_disk() -> None:
+@pytest.mark.parametrize("error", [_full(), FolderReplaced("something else stands in the place of tmp")])
+def test_a_claim_waits_for_what_passes(error: Exception) -> None:
+    """A full disk; a file in the place of a folder, which the conductor sets aside."""
+
     class Hand:
         tries = 0
 
         def claim(self, proc: ProcRecord) -> bool:
             self.tries += 1
             if self.tries < 3:
-                raise OSError(errno.ENOSPC, "full")
+                raise error
             return True
 
     pauses: list[float] = []
