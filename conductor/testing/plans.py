@@ -65,3 +65,41 @@ def random_plan(random: Random, size: int) -> Plan:
         tuple(replace(task, index=index) for index, task in enumerate(order)),
         (Group("pg-1", half, max_workers=random.choice([1, 2, None])),) if half else (),
     )
+
+
+def edited(random: Random, plan: Plan) -> Plan:
+    """Make the plan that somebody made of one of `random_plan`, with a few edits: it may have other tasks, less of
+    them, other dependencies, another order."""
+    tasks = {task.id: task for task in plan.tasks}
+    for _ in range(random.choice((1, 1, 2, 4))):
+        _edit(random, tasks)
+    specs = [replace(task, index=index) for index, task in enumerate(tasks.values())]
+    groups = (replace(group, tasks=tuple(one for one in group.tasks if one in tasks)) for group in plan.groups)
+    return replace(plan, tasks=tuple(specs), groups=tuple(group for group in groups if group.tasks))
+
+
+def _edit(random: Random, tasks: dict[TaskId, TaskSpec]) -> None:
+    id = random.choice(list(tasks))
+    kind = random.choice(("add", "remove", "move", "files", "needs", "name"))
+    if kind == "add":  # perhaps one that was there before
+        free = [TaskId(f"t{number}") for number in range(len(tasks) + 2) if f"t{number}" not in tasks]
+        id = random.choice(free)
+        tasks[id] = TaskSpec(id, f"Task {id}", 0, depends_on=_needs(random, tasks, id))
+    elif kind == "remove" and len(tasks) > 1:
+        del tasks[id]
+        for other in [one for one in tasks.values() if id in one.depends_on]:
+            tasks[other.id] = replace(other, depends_on=tuple(one for one in other.depends_on if one != id))
+    elif kind == "move":
+        tasks[id] = tasks.pop(id)
+    elif kind == "files":
+        tasks[id] = replace(tasks[id], files=(random.choice(("src/a.py", "docs/", "lib/**")),))
+    elif kind == "needs":
+        tasks[id] = replace(tasks[id], depends_on=_needs(random, tasks, id))
+    else:
+        tasks[id] = replace(tasks[id], name=f"{tasks[id].name}, edited", retries=random.choice((0, 1, 2)))
+
+
+def _needs(random: Random, tasks: dict[TaskId, TaskSpec], id: TaskId) -> tuple[TaskId, ...]:
+    """Draw what a task depends on: tasks of a lower number, so that there is no cycle."""
+    lower = [one for one in tasks if int(one[1:]) < int(id[1:])]
+    return tuple(random.sample(lower, k=min(len(lower), random.choice((0, 1, 2)))))

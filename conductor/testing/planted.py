@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
@@ -17,15 +17,19 @@ from bus.host import FileHost
 from bus.journal import Journal
 from bus.lines import Chain, Verdict, head_of
 from bus.lock import Ours
+from bus.projection import Projection, View
 from bus.quarantine import Quarantine
 from bus.upkeep import Upkeep
 from bus.wire import AttemptId, ExitRecord, TaskId, to_json
-from conductor.core import apply
+from conductor.core import apply, resets, rounds
+from conductor.core.events import Fact
+from conductor.core.machine import Machine
 from conductor.core.state import State, Task
 from conductor.core.transitions import IGNORED, TASK_TABLE
+from conductor.runtime import reset
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.driver import Driver
-from conductor.runtime.inbound import Inbound
+from conductor.runtime.inbound import Inbound, entry_of
 from conductor.runtime.messages import Messages
 
 Plant = Callable[[], AbstractContextManager[object]]
@@ -216,6 +220,43 @@ def _explain_nothing(self: Quarantine, *args: Any, **kwargs: Any) -> str:
 
 _explain = Quarantine._explain
 
+# --- operators ------------------------------------------------------------------------------------------------------
+
+
+def _decide_at_once(self: Driver, first: Fact, then: Iterable[Fact] = ()) -> None:
+    """Takes a run over to stop it, and starts the next task before."""
+    self._pass([entry_of(first), *map(entry_of, then)])
+    self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
+
+
+def _only_decide(self: Machine, fact: Fact, now: float, wall: float = 0.0, *, decides: bool = True) -> Any:
+    """Where another fact follows, what a dead conductor left to do is left undone."""
+    if decides:
+        return _handle(self, fact, now, wall)
+    self.replay(fact, now, wall)
+    return []
+
+
+_handle = Machine.handle
+
+
+# --- foreign hands, other disks -------------------------------------------------------------------------------------
+
+
+def _put_unless_taken(self: Projection, name: str, content: bytes, events: int) -> None:
+    """Leaves in its place whatever has the name of an event."""
+    tmp = self._folders.fd(layout.TMP)
+    self._check()
+    self._fs.publish(self.scratch, tmp, name, events, content)
+
+
+def _copy_unsynced(self: Journal, name: str, segments: int, scratch: str) -> None:
+    with mock.patch.object(self, "sync", False):
+        _copy(self, name, segments, scratch)
+
+
+_copy = Journal._copy
+
 PLANTED: dict[str, Plant] = {
     "journal-unsynced": _replace(Journal, "flush", lambda self: None),
     "result-unsynced": _replace(FileHand, "finish", _finish_without_sync),
@@ -238,5 +279,14 @@ PLANTED: dict[str, Plant] = {
     "lock-unwatched": _replace(Ours, "check", lambda self: None),
     "lost-without-a-second-look": _replace(Attempts, "_was_gone", _gone_by_now),
     "quarantine-unexplained": _replace(Quarantine, "_explain", _explain_nothing),
+    "reset-leaves-dependants": _replace(reset, "affected", lambda state, named: tuple(named)),
+    "reset-leaves-events": _replace(View, "_reset", lambda self, payload: []),
+    "reset-forgets-numbers": _replace(rounds, "forget", lambda state: resets._become(state, State())),
+    "stop-starts-work": _replace(Driver, "begin", _decide_at_once),
+    "edit-hides-timers": _replace(Machine, "handle", _only_decide),
+    "claim-in-the-way": _replace(Projection, "_put", _put_unless_taken),
+    "foreign-bytes-dropped": _replace(FileHost, "_keep", lambda self, *args, **more: None),
+    "foreign-bytes-unseen": _replace(Journal, "_expel", lambda self, found, own, keep: None),
+    "copy-unsynced": _replace(Journal, "_copy", _copy_unsynced),
 }
 """A context for each: the bug is there as long as it lasts."""

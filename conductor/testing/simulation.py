@@ -7,27 +7,32 @@ parties interleave at any call, and the same seed tells the same story.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from random import Random
 
 from bus import layout
 from bus.errors import BusCorrupt, BusError, HeldByOther
-from bus.wire import AttemptId, Record, WorkerSpec
+from bus.wire import AttemptId, Message, Record, WorkerSpec
 from conductor.core.task import Plan, RunOptions
+from conductor.plan import frozen
 from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from conductor.testing.disk.inodes import File
 from conductor.testing.fakes import FakeClock
 from conductor.testing.ledger import Ledger, LedgerBroken, demand
-from conductor.testing.plans import random_plan
+from conductor.testing.plans import edited, random_plan
 from conductor.testing.simulated import chance, checks
 from conductor.testing.simulated.accounts import Accounts
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
+from conductor.testing.simulated.errands import ERRANDS
 from conductor.testing.simulated.strikes import Strikes
-from conductor.testing.simulated.troubles import Troubles
+from conductor.testing.simulated.troubles import Errand, Trouble, Troubles, rarely
 from conductor.testing.simulated.worker import SimulatedWorker
 from conductor.testing.simulated.world import Actor
 
 MAX_TURNS = 20_000
+PATIENCE = 4 * 3600.0
+"""Seconds after which something must have been recorded, whoever stood still meanwhile."""
 MAX_DEPTH = 4
 """Actors that may stand still in the middle of a call, one below the other."""
 
@@ -56,6 +61,7 @@ class Simulation:
         """Prepare a run: the plan, its options, and what goes wrong follow from the seed, unless they are given."""
         self.seed = seed
         self.random = random = Random(seed)
+        self.odd = Random(f"odd {seed}")
         self.troubles = troubles or Troubles()
         self.durability = durability or random.choice(("power", "power", "process"))
         self.plan = plan or random_plan(random, random.randint(1, 5))
@@ -69,7 +75,11 @@ class Simulation:
         self.disk = ModelDisk(random)
         self._late = self.disk.late = random.choice(self.troubles.late)
         self.disk.is_late = _is_handed_in
+        self.disk.faults.no_links = self.odd.random() < self.troubles.no_links
+        self.tiny = self.odd.random() < self.troubles.tiny
+        """Whether each pass keeps a snapshot."""
         self.accounts = Accounts(Ledger(self.plan, self.options))
+        self.set_plan(self.plan)
         self.workers: dict[AttemptId, SimulatedWorker] = {}
         self.conductor: SimulatedConductor | None = None
         """The one that should hold the track; None where the next turn starts one."""
@@ -79,7 +89,9 @@ class Simulation:
         self.records: list[Record] = []
         """The journal, as of the last recovery."""
         self.recoveries = 0
-        self._rounds = rounds
+        rare = rarely(self.odd, self.troubles)
+        self._errands = [kind for kind in rare if isinstance(kind, Errand)]
+        self._rounds = rounds + len(self._errands)
         self._interleaving = random.choice(self.troubles.interleaving)
         self._switch_in = random.randint(1, 2 * self._interleaving)
         self._cast: list[Actor] = []
@@ -91,13 +103,14 @@ class Simulation:
         self._alone: set[SimulatedConductor] = set()
         """Those beside which no other lived at their start."""
         self._over = False
+        self._patient_until = self.clock.mono + PATIENCE
         self.disk.process("shell").mkdir("/track")
         self.disk.root.sync()
-        self.strikes = Strikes(self)
+        self.strikes = Strikes(self, [kind for kind in rare if isinstance(kind, Trouble)])
 
     def run(self) -> Simulation:
         """Play it to its end. Raises LedgerBroken, InvariantBroken, or whatever else the program let out."""
-        with chance.all_from(self.random, lambda: self.clock.wall), chance.small_limits(self.random):
+        with chance.all_from(self.random, lambda: self.clock.wall), chance.small_limits(self.random, tiny=self.tiny):
             try:
                 for _ in range(MAX_TURNS):
                     if not self.turn():
@@ -112,8 +125,9 @@ class Simulation:
     def turn(self) -> bool:
         """Let somebody go on, or time pass; False once all is over."""
         self.strikes.heal()
-        if self.conductor is None and not self._over:
-            self.conductor = self.new_conductor()
+        demand(self.clock.mono < self._patient_until, "the run does not come to an end: nothing happens any more")
+        if self.conductor is None and (self._errands or not self._over):
+            self.conductor = self.new_conductor(self._next_errand())
             self.conductor.wake_at += self.random.choice((0.0, 1.0, 60.0))
         free = [actor for actor in self._cast if not actor.process.dead and actor not in self._stack]
         if not free:
@@ -130,13 +144,25 @@ class Simulation:
             self.clock.advance(min(actor.wake_at for actor in free) - now)
         return True
 
-    def new_conductor(self) -> SimulatedConductor:
-        """Start a conductor."""
+    def _next_errand(self) -> Errand | None:
+        """Tell what the next start is for, where it is not to run the track."""
+        errands = self._errands
+        if not errands or not self._started or not (self._over or self.odd.random() < 0.6):
+            return None
+        if errands[0] is Errand.PLAN:
+            self._over = False
+            errands.pop(0)
+            self.edit_plan()
+            return self._next_errand()
+        return errands.pop(0)
+
+    def new_conductor(self, errand: Errand | None = None) -> SimulatedConductor:
+        """Start a conductor, or what an operator starts in its place."""
         self.conductors = [one for one in self.conductors if one.alive]
         if not self.conductors:
             checks.check_nothing_early(self.disk)
         self._started += 1
-        made = SimulatedConductor(self, self._started)
+        made = (ERRANDS[errand] if errand else SimulatedConductor)(self, self._started)
         self._alone = set() if self.conductors else {made}
         if not self.strikes.disk_is_well:
             self.strikes.excuse(made)
@@ -146,6 +172,7 @@ class Simulation:
 
     def act(self, actor: Actor) -> None:
         """Give somebody the floor."""
+        self.strikes.foreign.begins(actor)
         self._stack.append(actor)
         try:
             actor.step()
@@ -156,8 +183,29 @@ class Simulation:
         finally:
             self._stack.pop()
         if self.conductor is not None and not self.conductor.alive:
-            self._over = self.conductor.done
+            self._gone(self.conductor)
             self.conductor = None
+
+    def _gone(self, conductor: SimulatedConductor) -> None:
+        """What was to be done is done, or the next one is to do it."""
+        errand = conductor.errand
+        if errand is None:
+            self._over = conductor.done
+        elif errand not in (Errand.STOP, Errand.DRAIN):
+            self._over = False
+        if errand is not None and not conductor.done and self.odd.random() < 0.7:
+            self._errands.insert(0, errand)
+
+    def set_plan(self, plan: Plan) -> None:
+        """Put a plan on disk, as its author does."""
+        self.plan, body = plan, frozen.dump(plan)
+        self.source_sha = hashlib.sha256(body).hexdigest()
+        self.accounts.plans[self.source_sha] = plan
+
+    def edit_plan(self) -> None:
+        """Let its author change the plan."""
+        self.set_plan(edited(self.odd, self.plan))
+        self.say(None, f"the plan is edited: {', '.join(task.id for task in self.plan.tasks)}")
 
     @property
     def may_nest(self) -> bool:
@@ -168,6 +216,11 @@ class Simulation:
         """Tell whether a conductor has the lock that another one would want."""
         lock = self.disk.find(f"{BUS}/{layout.LOCK}")
         return isinstance(lock, File) and any(one in lock.locks for one in conductor.process.open_files.values())
+
+    @property
+    def on_stage(self) -> list[Actor]:
+        """Who is in the midst of a step."""
+        return list(self._stack)
 
     def idle_workers(self) -> list[SimulatedWorker]:
         """Living workers that do not stand still in the middle of a call."""
@@ -230,6 +283,11 @@ class Simulation:
         alive = [other.spec.task for other in self.workers.values() if other.command_lives]
         self.accounts.command_starts(worker.spec.task, worker.spec.attempt, alive)
 
+    def handed_in(self, worker: SimulatedWorker, message: Message) -> None:
+        """Owe it from now on, unless the inbox was taken away in that very moment."""
+        if not self.strikes.foreign.surprises(worker):
+            self.accounts.handed_in(message)
+
     def ends_in_peace(self, who: Actor, owner: str) -> None:
         """Check that it has left nothing, unless the disk kept it from cleaning up."""
         if not self.strikes.disk_was_ill:
@@ -243,12 +301,14 @@ class Simulation:
     def recovered(self, conductor: SimulatedConductor) -> None:
         """Check everything."""
         self.recoveries += 1
+        self._patient_until = self.clock.mono + PATIENCE
         self.say(conductor, f"has recovered, epoch {conductor.epoch}")
         if conductor is self.conductor:  # of one that was replaced meanwhile nothing is known but its name
             self._check(conductor)
 
     def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
         """Remember what was acknowledged, unless another conductor has taken over since."""
+        self._patient_until = self.clock.mono + PATIENCE
         for record in records:
             self.say(conductor, f"{record.seq} {record.type} {record.attempt or record.task or ''}")
         if conductor is self.conductor:
@@ -266,26 +326,32 @@ class Simulation:
         self.say(conductor, f"gives up: {error.message}")
         if conductor is not self.conductor:  # it was replaced: whatever it saw was not meant for it
             return
-        if isinstance(error, BusCorrupt) or not self.strikes.excuses(conductor):
+        excused = self.strikes.excuses(conductor) or self.strikes.foreign.surprises(conductor)
+        if isinstance(error, BusCorrupt) or not excused:
             raise LedgerBroken(f"{conductor.name} gives up: {error.message}") from error
         conductor.wake_at = self.clock.mono
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
     def _check(self, conductor: SimulatedConductor) -> None:
-        live = conductor.replayed
-        self.records, digest = checks.read_journal(self.disk)
-        demand(live.digest() == digest, "a replay of the whole journal is not the live state")
+        live, foreign = conductor.replayed, self.strikes.foreign
+        if not foreign.spares(conductor):
+            return
+        self.records, whole = checks.read_journal(self.disk)
+        demand(live.digest() == whole.digest(), "a replay of the whole journal is not the live state")
         folders = [layout.INBOX, layout.QUARANTINE] if self._late else [layout.INBOX]
         lying = {name for folder in folders for name in self.disk.names(f"{BUS}/{folder}")}
         self.accounts.check(self.records, lying, ended=live.machine.ended)
+        checks.check_state(live, self.accounts.ledger)
+        foreign.check()
         if not self.strikes.excuses(conductor):  # what could not be written is projected later
-            checks.check_events(self.disk, self.records)
+            checks.check_events(self.disk, self.records, self.accounts.ledger.shown)
         checks.check_quarantine(self.disk, cut=self.disk.boots > 1)
 
     def _finish(self) -> None:
         """Start and end once more with nothing going wrong, and look at what is there."""
         self.strikes.over()
+        self._errands.clear()
         self._over = False
         self._rounds = 0
         while self.turn():

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 
-from conductor.testing import Planned, Simulation, Trouble, Troubles, plan_of
+from conductor.testing import Planned, Simulation, Trouble, plan_of
 from conductor.testing.planted import PLANTED
+from conductor.testing.simulated.troubles import CALM, Errand
 
 SEED = 12
 HURRIED = 28
 """With this seed the first conductor dies while its worker runs, and a second one adopts it."""
 
 
+TAKEN_OVER = 13
+"""With this seed whoever comes next is one who is to end the run."""
+
+
 def life(
-    *planned: Planned, seed: int = SEED, durability: str = "power", interleaving: int = 12, contained: float = 0.0
+    *planned: Planned,
+    seed: int = SEED,
+    durability: str = "power",
+    interleaving: int = 12,
+    contained: float = 0.0,
+    errand: Errand | None = None,
 ) -> Simulation:
     """Two tasks, one after the other, in a run in which nothing goes wrong but what is planned."""
-    troubles = Troubles(
-        kinds=(), planned=planned, failure=0.0, late=(0.0,), interleaving=(interleaving,), contained=contained
-    )
+    rare = ((errand, 1.0),) if errand else ()
+    troubles = replace(CALM, planned=planned, interleaving=(interleaving,), contained=contained, rare=rare)
     return Simulation(seed, durability=durability, troubles=troubles, plan=plan_of("a", "b < a"), rounds=1)
 
 
@@ -58,6 +68,22 @@ def test_requirement_3_its_successor_is_killed_at_each_call_of_its_recovery() ->
     for call in range(1, 160, 4):
         run = life(first, Planned(Trouble.KILL_CALLER, "conductor 2", call)).run()
         assert run.recoveries > 1, call
+
+
+def taken_over_to_stop(calls: Iterable[int]) -> Iterator[Simulation]:
+    """A run whose conductor is killed at each of these calls, and that is taken over to be stopped."""
+    for call in calls:
+        yield life(Planned(Trouble.KILL_CALLER, "conductor 1", call), seed=TAKEN_OVER, errand=Errand.STOP)
+
+
+def test_who_takes_a_run_over_to_stop_it_starts_nothing_wherever_it_was_left() -> None:
+    play_all(taken_over_to_stop(range(100, 400, 17)))
+
+
+def test_one_who_comes_to_stop_and_starts_something_is_found() -> None:
+    """There is something to start only where the write of a batch was cut off."""
+    with PLANTED["stop-starts-work"](), pytest.raises(AssertionError, match="only came to end the run"):
+        play_all(taken_over_to_stop(range(270, 280)))
 
 
 def worker_that_hurries(calls: Iterable[int]) -> Iterator[Simulation]:

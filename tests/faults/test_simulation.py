@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conductor.testing import LedgerBroken, Simulation, Trouble, Troubles
+from conductor.testing import LedgerBroken, Simulation, Trouble
 from conductor.testing.long_run import main
+from conductor.testing.simulated.troubles import CALM, Errand
 
 HOME = Path(__file__).parents[2]
 SEEDS = range(0, 200, 25)
@@ -49,13 +51,30 @@ def test_requirement_35_a_seed_tells_the_same_story_whatever_the_order_of_sets()
 def test_each_trouble_happens_and_is_survived(trouble: Trouble) -> None:
     happened = 0
     for seed in range(6):
-        run = Simulation(seed, durability="power", troubles=Troubles(kinds=(trouble,), most=3)).run()
+        run = Simulation(seed, durability="power", troubles=replace(CALM, kinds=(trouble,), most=3)).run()
         happened += sum(f" {trouble.name} at " in line for line in run.story)
     assert happened > 0
 
 
+@pytest.mark.parametrize("errand", [one for one in Errand if one is not Errand.REPAIR])
+def test_each_errand_is_run_and_leaves_no_harm(errand: Errand) -> None:
+    troubles = replace(CALM, kinds=(Trouble.KILL_CONDUCTOR, Trouble.KILL_CALLER), most=4, rare=((errand, 1.0),))
+    stories = ["\n".join(Simulation(seed, troubles=troubles).run().story) for seed in range(6)]
+    signs = {Errand.PLAN: "the plan is edited", Errand.RESET: "has set back"}
+    assert sum(signs.get(errand, f"{errand.name.lower()} ") in story for story in stories) > 3
+
+
+def test_most_snapshots_are_kept_where_they_are_tiny_and_some_are_cut_off() -> None:
+    """Kills are aimed at them: each recovery afterwards compares the state from each snapshot with that of the whole
+    journal."""
+    troubles = replace(CALM, kinds=(Trouble.KILL_CALLER,), most=6, tiny=1.0)
+    runs = [Simulation(seed, troubles=troubles).run() for seed in range(12)]
+    aimed = [line for run in runs for line in run.story if "KILL" in line and "snapshot" in line]
+    assert len(aimed) > 12
+
+
 def test_a_calm_run_is_worked_off_by_one_conductor() -> None:
-    run = Simulation(5, troubles=Troubles(kinds=(), failure=0.0), rounds=1).run()
+    run = Simulation(5, troubles=CALM, rounds=1).run()
     assert [record.type for record in run.records if record.type.startswith("RUN_")] == ["RUN_STARTED", "RUN_ENDED"]
 
 

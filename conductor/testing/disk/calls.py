@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bus._fs import FileSystem
 from conductor.testing.disk.faults import error
-from conductor.testing.disk.inodes import Change, File, Folder, Node, OpenFile
+from conductor.testing.disk.inodes import Change, File, Folder, Node, OpenFile, check_there
 
 if TYPE_CHECKING:
     from conductor.testing.disk.model import ModelDisk
@@ -37,6 +37,8 @@ class ModelProcess(FileSystem):
         """Called before each call with its name (`append` for a write that appends); it may let others go on, kill
         anybody, or raise an error."""
         self.dead = False
+        self.about = ""
+        """What the newest call that named something named."""
         self.open_files: dict[int, OpenFile] = {}
 
     # --- life and descriptors ---------------------------------------------------------------------------------------
@@ -53,10 +55,12 @@ class ModelProcess(FileSystem):
         description.holders += 1
         return other._add(description)
 
-    def _enter(self, call: str) -> None:
+    def _enter(self, call: str, *names: str | bytes) -> None:
         if self.dead:
             raise Killed
         self.calls += 1
+        if names:
+            self.about = " ".join(map(os.fsdecode, names))
         if self.calls == self.dies_at:
             self.kill()
             raise Killed
@@ -128,7 +132,7 @@ class ModelProcess(FileSystem):
 
     def open(self, name: str | bytes, flags: int, mode: int = 0o600, *, at: int | None = None) -> int:
         """`openat`."""
-        self._enter("open")
+        self._enter("open", name)
         folder, leaf = self._place(name, at)
         node = folder.names.get(leaf) if leaf else folder
         if node is None:
@@ -202,7 +206,7 @@ class ModelProcess(FileSystem):
 
     def stat(self, name: str | bytes, *, at: int | None = None) -> os.stat_result:
         """`fstatat`."""
-        self._enter("stat")
+        self._enter("stat", name)
         return _stat(self._node(name, at))
 
     def space(self, fd: int) -> os.statvfs_result:
@@ -246,11 +250,12 @@ class ModelProcess(FileSystem):
 
     def link(self, name: str, at: int, new: str, new_at: int) -> None:
         """`linkat`: never replaces `new`."""
-        self._enter("link")
+        self._enter("link", name, new)
         node = self._node(name, at)
         folder, leaf = self._place(new, new_at)
         if leaf in folder.names:
             raise error(errno.EEXIST, new)
+        check_there(folder, new)
         if isinstance(node, Folder) or self.disk.faults.no_links:
             raise error(errno.EPERM, name)
         self.disk.faults.check_name()
@@ -259,7 +264,7 @@ class ModelProcess(FileSystem):
 
     def rename(self, name: str | bytes, at: int, new: str, new_at: int) -> None:
         """`renameat`: replaces `new`."""
-        self._enter("rename")
+        self._enter("rename", name, new)
         source, old = self._place(name, at)
         target, leaf = self._place(new, new_at)
         node, replaced = self._node(name, at), target.names.get(leaf)
@@ -274,15 +279,18 @@ class ModelProcess(FileSystem):
         if isinstance(replaced, File) and isinstance(node, Folder):
             raise error(errno.ENOTDIR, new)
         self.disk.faults.check_name()
+        check_there(target, new)
         if isinstance(replaced, File):
             self.disk.unlinked(replaced)
+        elif replaced is not None:
+            replaced.removed = True
         if isinstance(node, Folder):
             node.parent = target
         self.disk.change(Change(((source, old, None), (target, leaf, node))), self)
 
     def unlink(self, name: str, at: int) -> None:
         """`unlinkat`."""
-        self._enter("unlink")
+        self._enter("unlink", name)
         node = self._node(name, at)
         if isinstance(node, Folder):
             raise error(errno.EISDIR, name)
@@ -292,22 +300,24 @@ class ModelProcess(FileSystem):
 
     def rmdir(self, name: str, at: int) -> None:
         """`unlinkat` of an empty folder."""
-        self._enter("rmdir")
+        self._enter("rmdir", name)
         node = self._node(name, at)
         if isinstance(node, File):
             raise error(errno.ENOTDIR, name)
         if node.names:
             raise error(errno.ENOTEMPTY, name)
         self.disk.faults.check_change()
+        node.removed = True
         self.disk.change(Change(((*self._place(name, at), None),)), self)
 
     def mkdir(self, name: str, mode: int = 0o700, *, at: int | None = None) -> None:
         """`mkdirat`."""
-        self._enter("mkdir")
+        self._enter("mkdir", name)
         folder, leaf = self._place(name, at)
         if leaf in folder.names:
             raise error(errno.EEXIST, name)
         self.disk.faults.check_name()
+        check_there(folder, leaf)
         made = Folder(self.disk.next_number(), mode, self.disk.tick(), folder)
         self.disk.change(Change(((folder, leaf, made),)), self)
 
@@ -319,14 +329,14 @@ class ModelProcess(FileSystem):
 
     def chmod(self, name: str, mode: int, *, at: int | None = None) -> None:
         """`fchmodat`."""
-        self._enter("chmod")
+        self._enter("chmod", name)
         node = self._node(name, at)
         self.disk.faults.check_change()
         node.mode = mode
 
     def touch(self, name: str, at: int) -> None:
         """`utimensat` to now."""
-        self._enter("touch")
+        self._enter("touch", name)
         node = self._node(name, at)
         self.disk.faults.check_change()
         node.touched = self.disk.tick()

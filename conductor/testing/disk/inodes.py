@@ -7,11 +7,14 @@ system; apart from that the changes of a folder may reach the disk in any combin
 
 from __future__ import annotations
 
+import errno
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
+
+from conductor.testing.disk.faults import error
 
 BLOCK = 64
 """Bytes that reach the disk together. Small, so that short journals are torn inside as long ones are."""
@@ -98,9 +101,15 @@ class Folder:
     pending: list[Change] = field(default_factory=list)
     """Changes that no sync has made durable, oldest first."""
     locks: dict[OpenFile, bool] = field(default_factory=dict)
+    removed: bool = False
+    """It is open somewhere, and has no name any more: nothing can be made in it."""
 
-    links = 2
     size = 4096
+
+    @property
+    def links(self) -> int:
+        """Names of it, `.` included."""
+        return 0 if self.removed else 2
 
     @property
     def type(self) -> int:
@@ -154,6 +163,12 @@ class Change:
                 folder.durable.pop(name, None)
             else:
                 folder.durable[name] = node
+
+
+def check_there(folder: Folder, name: str) -> None:
+    """Raise where no name can be made, because the folder itself has none any more."""
+    if folder.removed:
+        raise error(errno.ENOENT, name)
 
 
 def walk(folder: Folder) -> Iterator[Node]:

@@ -8,7 +8,7 @@ from random import Random
 
 from conductor.testing.disk.calls import ModelProcess
 from conductor.testing.disk.faults import Faults, error
-from conductor.testing.disk.inodes import Change, File, Folder, Node, walk
+from conductor.testing.disk.inodes import Change, File, Folder, Node, check_there, walk
 
 
 class ModelDisk:
@@ -71,10 +71,13 @@ class ModelDisk:
         self._count_links()
 
     def _count_links(self) -> None:
+        """Count the names anew: some came back, some went."""
         found: dict[File, int] = {}
         for node in walk(self.root):
             if isinstance(node, File):
                 found[node] = found.get(node, 0) + 1
+            else:
+                node.removed = False
         for file, links in found.items():
             file.links = links
 
@@ -153,6 +156,7 @@ class ModelDisk:
     def make_file(self, folder: Folder, name: str, mode: int) -> File:
         """Make an empty file."""
         self.faults.check_name()
+        check_there(folder, name)
         file = File(self.next_number(), mode, self.tick(), links=1)
         self.change(Change(((folder, name, file),)), None)
         return file

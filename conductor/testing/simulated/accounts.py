@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bus.layout import message_name
 from bus.wire import AttemptId, ExitRecord, Message, Record, TaskId
+from conductor.core.task import Plan
 from conductor.testing.ledger import Ledger, demand
 
 
@@ -23,12 +24,16 @@ class Accounts:
     """The same of other messages, by id."""
     acknowledged: dict[int, str] = field(default_factory=dict)
     """Ids of records that were acknowledged, by seq."""
+    plans: dict[str, Plan] = field(default_factory=dict)
+    """All plans that there ever were, by hash."""
+    plan_of: dict[AttemptId, Plan] = field(default_factory=dict)
+    """Plan of the round in which an attempt was to be launched."""
 
     def command_starts(self, task: TaskId, attempt: AttemptId, alive: Iterable[TaskId]) -> None:
         """A command is started while those of `alive` go on."""
         demand(attempt not in self.ran, f"the command of {attempt} was started twice")
         self.ran.add(attempt)
-        self.ledger.started(task, alive)
+        self.ledger.started(task, alive, self.plan_of.get(attempt))
 
     def ending(self, task: TaskId, attempt: AttemptId, record: ExitRecord) -> None:
         """A worker begins to hand in its result: from now on it may be seen."""
@@ -65,7 +70,7 @@ class Accounts:
             name = message_name(message.attempt, message.id)
             kept = message.id in ids or any(one.endswith(name) for one in lying)
             demand(kept, f"message {name} was handed in and is lost")
-        self.ledger.check(records, ended=ended)
+        self.ledger.check(records, ended=ended, plans=self.plans)
         verdicts = {one.attempt: one.payload for one in records if one.type == "ATTEMPT_ENDED"}
         for attempt, result in self.results.items():
             if attempt in verdicts:

@@ -21,13 +21,19 @@ def all_from(random: Random, wall: Callable[[], float]) -> Iterator[None]:
 
 
 @contextmanager
-def small_limits(random: Random) -> Iterator[None]:
-    """Let what happens in a year of work happen all the time: segments, snapshots, a reserve that is given up."""
+def small_limits(random: Random, *, tiny: bool) -> Iterator[None]:
+    """Let what happens in a year of work happen all the time: segments, snapshots, a reserve that is given up. With
+    `tiny` each pass, and each record of a recovery, is worth a snapshot."""
+    segment = random.choice((1, 2000, 6000, journal.SEGMENT))
+    every = random.choice((1, 1000, 4000, snapshots.EVERY))
+    tail = random.choice((1, 3000, recovery.TAIL))
+    at_end = random.choice((1, driver.SNAPSHOT_AT_END))
     with (
-        mock.patch.object(journal, "SEGMENT", random.choice((1, 2000, 6000, journal.SEGMENT))),
-        mock.patch.object(snapshots, "EVERY", random.choice((1, 1000, 4000, snapshots.EVERY))),
-        mock.patch.object(recovery, "TAIL", random.choice((1, 3000, recovery.TAIL))),
-        mock.patch.object(driver, "SNAPSHOT_AT_END", random.choice((1, driver.SNAPSHOT_AT_END))),
+        mock.patch.object(journal, "SEGMENT", segment),
+        mock.patch.object(snapshots, "EVERY", 1 if tiny else every),
+        mock.patch.object(recovery, "TAIL", 1 if tiny else tail),
+        mock.patch.object(recovery, "ON_THE_WAY", 0 if tiny else recovery.ON_THE_WAY),
+        mock.patch.object(driver, "SNAPSHOT_AT_END", 1 if tiny else at_end),
         mock.patch.object(reserve, "SIZE", 512),
         mock.patch.object(room, "NEEDED", 400),
     ):

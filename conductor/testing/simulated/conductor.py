@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bus import layout
 from bus.errors import BusError, HeldByOther
 from bus.host import FileHost, open_host
 from bus.wire import Ladder, Record, WorkerSpec
-from conductor.core.events import ControlReceived, Fact, RunResumed, RunStarted
+from conductor.core.events import ControlReceived, Fact, PlanEdited, RunResumed, RunStarted
 from conductor.core.instructions import LaunchWorker
-from conductor.core.task import Done
+from conductor.core.state import Run, State
+from conductor.core.task import Done, Plan
 from conductor.plan import frozen
 from conductor.runtime.driver import Driver, Ports
+from conductor.runtime.edits import PERIOD, difference
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
+from conductor.runtime.strangers import refuse_strangers, taken_numbers
 from conductor.testing.simulated.launcher import SimulatedLauncher
+from conductor.testing.simulated.troubles import Errand
 
 if TYPE_CHECKING:
     from conductor.testing.simulated.world import World
@@ -29,8 +34,11 @@ STOP_GRACE = 30.0
 class SimulatedConductor:
     """One process from its start to its end. The disk is all that it leaves to the next one."""
 
+    errand: Errand | None = None
+    """What an operator sent it for; None where it is to run the track."""
+
     def __init__(self, world: World, number: int) -> None:
-        self.name = f"conductor {number}"
+        self.name = f"{self.errand.name.lower() if self.errand else 'conductor'} {number}"
         self.process = world.process(self.name)
         self.wake_at = world.clock.mono
         self.replayed = Replayed()
@@ -38,7 +46,7 @@ class SimulatedConductor:
         self.epoch = 0
         """0 until it has taken one."""
         self.done = False
-        """Whether it found nothing to do any more."""
+        """Whether there is nothing left of what it was started for."""
         self._world = world
         self._driver: _Driver | None = None
         self._host: FileHost | None = None
@@ -69,6 +77,7 @@ class SimulatedConductor:
             self._driver.finish()
             self._world.say(self, "comes to the end of the round")
             self._world.ends_in_peace(self, layout.epoch_name(self.epoch))
+            self.done = self._is_done()
             self._leave()
 
     def _leave(self) -> None:
@@ -82,11 +91,17 @@ class SimulatedConductor:
         self.epoch = host.epoch
         world.recovered(self)
         first = self._first(host, self.replayed)
-        if first is None:  # as in a session: no loop will run, which would remove what is recorded
+        if first is None:  # as in a session: no loop will run, which would do this
             Inbound(host, self.replayed.messages, lambda text: world.say(self, text)).forget_recorded()
+            if host.checkpoint_due():
+                self.replayed.keep(host)
+            self._do_without_run(host)
             self.done = True
             self._leave()
             return
+        refuse_strangers(host, self.replayed, to_stop=self.errand is not None)
+        if isinstance(first, RunStarted):
+            host.freeze_plan(frozen.dump(first.plan))
         ports = Ports(
             host=host,
             launcher=SimulatedLauncher(world, self.process),
@@ -96,24 +111,40 @@ class SimulatedConductor:
             order=self._order,
             watch_works=lambda: True,
             stop_grace=STOP_GRACE,
+            edits=_Edits(world).look,
         )
         self._driver = _Driver(self.replayed, ports, world)
-        self._driver.begin(first)
+        self._driver.begin(first, self._behind(first))
 
-    def _first(self, host: FileHost, replayed: Replayed) -> Fact | None:
+    def _first(self, host: FileHost, replayed: Replayed) -> RunStarted | RunResumed | None:
         """Decide as `conductor.runtime.start.begin` does."""
-        world = self._world
+        world, plan = self._world, self._world.plan
         if run := replayed.unfinished:
             return RunResumed(run.id, world.options, replayed.last_seq)
-        if replayed.run and all(isinstance(task.status, Done) for task in replayed.machine.state.order):
+        done = {task.id for task in replayed.machine.state.order if isinstance(task.status, Done)}
+        if replayed.run and all(spec.id in done for spec in plan.tasks):
             return None
         if not world.another_round():
             return None
-        sha = host.freeze_plan(frozen.dump(world.plan))
-        return RunStarted(world.random.randbytes(8).hex(), sha, "/project", world.options, world.plan)
+        sha, taken = world.source_sha, taken_numbers(host, replayed.machine.state, [spec.id for spec in plan.tasks])
+        return RunStarted(world.random.randbytes(8).hex(), sha, "/project", world.options, plan, sha, taken)
+
+    def _behind(self, first: RunStarted | RunResumed) -> Sequence[Fact]:
+        """What is recorded together with the first fact, before anything is decided."""
+        run = self.replayed.run
+        edit = edit_of(self._world, self.replayed.plan, run) if run and isinstance(first, RunResumed) else None
+        return [edit] if edit else []
+
+    def _do_without_run(self, host: FileHost) -> None:
+        """Nothing: a run was asked for."""
+
+    def _is_done(self) -> bool:
+        """Tell whether the end of a round is the end of what it was started for: the next start tells."""
+        return False
 
     def _order(self, wanted: LaunchWorker) -> Order:
         durable = self._world.durability == "power"
+        self._world.accounts.plan_of[wanted.attempt] = self.replayed.plan
         spec = WorkerSpec(
             bus=BUS,
             attempt=wanted.attempt,
@@ -127,6 +158,28 @@ class SimulatedConductor:
             durable=durable,
         )
         return Order(spec, {"prompt.md": b"do it\n"} if self._world.random.random() < 0.3 else {})
+
+
+class _Edits:
+    """Looks at the plan as `conductor.runtime.edits.PlanEdits` does."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._due = 0.0
+
+    def look(self, now: float, state: State) -> PlanEdited | None:
+        if now < self._due or state.run is None:
+            return None
+        self._due = now + PERIOD
+        return edit_of(self._world, state.plan, state.run)
+
+
+def edit_of(world: World, plan: Plan, run: Run) -> PlanEdited | None:
+    """Compare as `conductor.runtime.edits.edited` does."""
+    if world.source_sha == run.source_sha:
+        return None
+    changes = difference(plan, world.plan)
+    return PlanEdited(plan.source, world.source_sha, changes) if changes or run.edited else None
 
 
 class _Driver(Driver):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from conductor.testing.disk import ModelProcess
 from conductor.testing.disk.inodes import Folder
 from conductor.testing.ledger import demand
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
+from conductor.testing.simulated.foreign import ForeignHand
 from conductor.testing.simulated.troubles import Trouble, drawn
 
 if TYPE_CHECKING:
@@ -29,11 +31,15 @@ TEN_YEARS = 315_576_000.0
 class Strikes:
     """Counts calls, and strikes at some of them."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, rare: Iterable[Trouble]) -> None:
         self._sim = simulation
         self._random = simulation.random
         self._disk = simulation.disk
         self._fuse = drawn(self._random, simulation.troubles, power=simulation.durability == "power")
+        self._fuse.add(simulation.odd, rare)
+        if simulation.tiny:
+            self._fuse.aim(simulation.odd)
+        self.foreign = ForeignHand(simulation)
         self._excused: set[SimulatedConductor] = set()
         self._usurped: set[ModelProcess] = set()
         """Conductors whose lock file was deleted."""
@@ -56,7 +62,8 @@ class Strikes:
             return False
         if trouble := self._fuse.next(call, process):
             if self._is_possible(trouble, process, call):
-                self._sim.say(None, f"{trouble.name} at {call} of {process.name} (call {process.calls})")
+                where = f"call {process.calls}, about {process.about}"
+                self._sim.say(None, f"{trouble.name} at {call} of {process.name} ({where})")
                 self._strike(trouble, process)
             else:
                 self._fuse.put_off(trouble, process)
@@ -123,6 +130,10 @@ class Strikes:
                 self._order(trouble.name.lower())
             case Trouble.REPEAT:
                 self._repeat()
+            case Trouble.EDIT:
+                self._sim.edit_plan()
+            case Trouble.APPEND | Trouble.BY_HAND | Trouble.FOLDER:
+                self.foreign.strike(trouble)
 
     def _is_possible(self, trouble: Trouble, process: ModelProcess, call: str) -> bool:
         match trouble:
@@ -142,6 +153,8 @@ class Strikes:
             case Trouble.REPEAT:
                 inbox = self._disk.find(f"{BUS}/{layout.INBOX}")
                 return self.disk_is_well and bool(self._copies) and isinstance(inbox, Folder)
+            case Trouble.APPEND | Trouble.BY_HAND | Trouble.FOLDER:
+                return self.disk_is_well
             case _:
                 return True
 
@@ -179,6 +192,7 @@ class Strikes:
         self._disk.power_cut()
         for worker in self._sim.workers.values():
             worker.kill(command_too=True)
+        self.foreign.forget()
         self._sim.accounts.power_cut(durable_results=True)
         self._sim.clock.advance(self._random.choice((1.0, 1000.0)))
         self._sim.clock.reboot(f"boot-{self._random.randrange(1 << 32)}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
+from bus import layout
 from conductor.testing.disk import ModelProcess
 
 
@@ -26,6 +28,35 @@ class Trouble(Enum):
     DRAIN = "an operator lets the run end"
     STOP = "an operator stops the run"
     REPEAT = "a message that was taken in lies in the inbox once more"
+    APPEND = "a foreign hand appends to the journal"
+    BY_HAND = "somebody makes files where events, orders and messages are"
+    FOLDER = "a folder of the bus is removed, or another one is put in its place"
+    EDIT = "the plan is edited"
+
+
+class Errand(Enum):
+    """What an operator does while no conductor lives, with a verb that holds the track meanwhile."""
+
+    STOP = "the run of a conductor that died is taken over to stop it"
+    DRAIN = "the same, to let it end"
+    RESET = "the track, or some of its tasks, are set back"
+    PLAN = "the plan is edited before the next start"
+    REPAIR = "the journal is damaged, and repaired"
+
+
+RARE: tuple[tuple[Trouble | Errand, float], ...] = (
+    (Trouble.APPEND, 0.1),
+    (Trouble.BY_HAND, 0.1),
+    (Trouble.FOLDER, 0.15),
+    (Trouble.EDIT, 0.15),
+    (Errand.STOP, 0.1),
+    (Errand.DRAIN, 0.04),
+    (Errand.RESET, 0.15),
+    (Errand.PLAN, 0.15),
+    (Errand.REPAIR, 0.0),
+)
+"""How likely each of these happens in a run. They are drawn apart from all else: where none of them happens, a seed
+tells the story that it tells without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +74,7 @@ class Planned:
 class Troubles:
     """How much goes wrong. As made, everything that may."""
 
-    kinds: tuple[Trouble, ...] = tuple(Trouble)
+    kinds: tuple[Trouble, ...] = tuple(kind for kind in Trouble if kind not in dict(RARE))
     most: int = 8
     """At most so many troubles in a run."""
     apart: int = 160
@@ -58,6 +89,16 @@ class Troubles:
     """How likely a command fails."""
     late: tuple[float, ...] = (0.0, 0.0, 0.4)
     """How likely a listing misses what is new; one of these is drawn."""
+    rare: tuple[tuple[Trouble | Errand, float], ...] = RARE
+    """How likely each of these happens beside those of `kinds`."""
+    no_links: float = 0.08
+    """How likely the disk has no hard links."""
+    tiny: float = 0.15
+    """How likely each pass keeps a snapshot, and kills are aimed at that."""
+
+
+CALM = Troubles(kinds=(), failure=0.0, late=(0.0,), rare=(), no_links=0.0, tiny=0.0)
+"""Nothing goes wrong."""
 
 
 THEMES = (
@@ -80,6 +121,16 @@ _OFTEN = ("append", "sync_data", "lock")
 PLACES = ("", "", "", "write", "sync", "link", "rename", "unlink", *_OFTEN, *_OFTEN)
 """Calls at which a trouble may wait to happen; an empty one is any call. Most calls change nothing."""
 
+SNAPSHOT = "a call by which a snapshot is kept"
+TINY_PLACES = (*[SNAPSHOT] * 8, *PLACES)
+
+
+def fits(place: str, call: str, process: ModelProcess) -> bool:
+    """Tell whether a call is one of those that a trouble waits for."""
+    if place == SNAPSHOT:
+        return ".snapshot" in process.about or layout.parse_snapshot_name(process.about) is not None
+    return place in ("", call)
+
 
 @dataclass(slots=True)
 class Fuse:
@@ -91,6 +142,7 @@ class Fuse:
     left: int = 0
     place: str = ""
     planned: list[Planned] = field(default_factory=list)
+    places: tuple[str, ...] = PLACES
 
     def next(self, call: str, process: ModelProcess) -> Trouble | None:
         """Tell what goes wrong at this call; None where nothing does."""
@@ -100,15 +152,23 @@ class Fuse:
                 return None
             return self.planned.pop(0).trouble
         self.left -= 1
-        if (
-            self.left > 0
-            or not self.waiting
-            or (self.place and call != self.place and self.left > -self.troubles.apart)
-        ):
+        if self.left > 0 or not self.waiting:
+            return None
+        if not fits(self.place, call, process) and self.left > -self.troubles.apart:
             return None
         self.left = self.random.randint(1, self.troubles.apart)
-        self.place = self.random.choice(PLACES)
+        self.place = self.random.choice(self.places)
         return self.waiting.pop()
+
+    def add(self, odd: Random, kinds: Iterable[Trouble]) -> None:
+        """Let these happen among the others."""
+        for kind in kinds:
+            self.waiting.insert(odd.randint(0, len(self.waiting)), kind)
+
+    def aim(self, odd: Random) -> None:
+        """Let some kill whoever is keeping a snapshot."""
+        self.places = TINY_PLACES
+        self.add(odd, odd.choices((Trouble.KILL_CALLER, Trouble.KILL_CONDUCTOR), k=4))
 
     def put_off(self, trouble: Trouble, process: ModelProcess) -> None:
         """It cannot happen at this call: soon."""
@@ -117,6 +177,15 @@ class Fuse:
             return
         self.waiting.append(trouble)
         self.left, self.place = self.random.randint(1, 20), ""
+
+
+def rarely(odd: Random, troubles: Troubles) -> list[Trouble | Errand]:
+    """Draw what happens in one run of what is rare, each so often as it does."""
+    found: list[Trouble | Errand] = []
+    for kind, likely in troubles.rare:
+        if odd.random() < likely:
+            found += [kind] * odd.choice((1, 1, 2, 3))
+    return found
 
 
 def drawn(random: Random, troubles: Troubles, *, power: bool) -> Fuse:

@@ -85,9 +85,9 @@ class SimulatedWorker:
         while True:
             try:
                 return hand.claim(proc)
-            except FileNotFoundError:
+            except (BusGone, FileNotFoundError):
                 raise
-            except OSError:
+            except (OSError, BusError):
                 yield from self._wait_for_disk()
 
     def _wait_for_disk(self) -> Generator[float, None, None]:
@@ -125,21 +125,17 @@ class SimulatedWorker:
             size = self._world.random.choice((1, 1, 100, 6000))
             note = self._message("NOTE", {"text": "n" * size})
             if self._try(lambda: hand.publish(note)):
-                self._world.accounts.handed_in(note)
+                self._world.handed_in(self, note)
 
     def _message(self, type: str, payload: dict[str, object]) -> Message:
         world = self._world
         return Message(world.random.randbytes(16).hex(), type, self.spec.attempt, utc(world.clock.wall), payload)
 
     def _try(self, call: Callable[[], object]) -> bool:
-        """What a worker says on the way is worth no waiting; False where the disk took it not."""
+        """What a worker says on the way is worth no waiting; False where it could not be said."""
         try:
             call()
-        except FileNotFoundError:
-            raise
-        except (OSError, BusError) as error:
-            if isinstance(error, BusGone):
-                raise
+        except (OSError, BusError):
             return False
         return True
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from bus.errors import BusError, HeldByOther
-from bus.wire import AttemptId, Record, WorkerSpec
+from bus.wire import AttemptId, Message, Record, WorkerSpec
 from conductor.core.task import Plan, RunOptions
 from conductor.testing.disk import ModelProcess
 from conductor.testing.fakes import FakeClock
@@ -42,8 +42,13 @@ class World(Protocol):
     """Kept by `conductor.testing.simulation.Simulation`."""
 
     random: Random
+    odd: Random
+    """What draws that which is rare."""
     clock: FakeClock
     plan: Plan
+    """The plan as it is on disk now."""
+    source_sha: str
+    """Its hash, and that of its frozen form."""
     options: RunOptions
     durability: str
     troubles: Troubles
@@ -70,6 +75,9 @@ class World(Protocol):
 
     def command_starts(self, worker: SimulatedWorker) -> None:
         """A worker starts its command. Raises LedgerBroken where it must not."""
+
+    def handed_in(self, worker: SimulatedWorker, message: Message) -> None:
+        """A worker was told that its message is handed in."""
 
     def ends_in_peace(self, who: Actor, owner: str) -> None:
         """Somebody ends by itself, its work done. Raises LedgerBroken where it has left scratch files."""
