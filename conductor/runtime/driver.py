@@ -140,6 +140,7 @@ class Driver:
 
     def finish(self) -> None:
         """Show and keep how the round ended."""
+        self._pause.end()
         self._show(at_once=True)
         self._checkpoint()
 
@@ -231,14 +232,19 @@ class Driver:
 
     def _commit(self) -> None:
         """Write the batch; while the disk refuses it, say so, do nothing else, and try again."""
+        host, blocked = self._ports.host, False
         while True:
             try:
-                self._ports.host.commit()
+                host.commit()
             except JournalBlocked as error:
+                blocked = True
+                host.tell_pause(error.message)
                 self._pause.met(JOURNAL, error.message)
                 self._ports.signals.check_leave()
                 self._wait(BLOCKED_RETRY)
             else:
+                if blocked:
+                    host.tell_pause(None)
                 if self._pause.met(JOURNAL, None):
                     self._attempts.postpone(AFTER_PAUSE)
                 return

@@ -7,6 +7,19 @@ from collections.abc import Callable
 JOURNAL = "journal"
 """The part that records."""
 
+_LEAVE = "TERM, or Ctrl-C three times, leaves at once"
+
+_NO_STOP = f"a stop cannot be recorded either: {_LEAVE}"
+
+_UNRECORDED = f"nothing is started or recorded, workers go on, trying again every second; {_NO_STOP}"
+
+_UNSTARTED = (
+    "nothing is started, workers go on, trying again every second; what ends is recorded as long as the journal has "
+    "room"
+)
+
+_STOP_WAITS = f"the stop is recorded as soon as there is room for that, trying again every second. {_LEAVE}"
+
 
 class Pause:
     """Several parts of the loop meet the same full disk; people are told of it once."""
@@ -17,6 +30,7 @@ class Pause:
         self._to_stop = to_stop
         self._met: dict[str, str] = {}
         self._said = False
+        self._said_unrecorded = False
 
     @property
     def lasts(self) -> bool:
@@ -26,31 +40,41 @@ class Pause:
     def give_up(self, part: str) -> None:
         """`part` does not want to write any more; whether it could is not known."""
         self._met.pop(part, None)
-        self._said &= self.lasts
+        if not self.lasts:
+            self._over("the pause is over: nothing waits for it any more")
+
+    def end(self) -> None:
+        """The run has ended, perhaps on a disk that is still full."""
+        self._over("the pause is over: the run has ended")
 
     def met(self, part: str, why: str | None) -> bool:
         """`part` cannot write, for this reason; None: it can, or has nothing to write. True where that ends a pause."""
         before = self.lasts
-        if why is None:
-            self._met.pop(part, None)
-        else:
+        if why is not None:
             self._met[part] = why
-        if why is not None and not self._said and (part == JOURNAL or not self._to_stop):
-            self._say(self._paused(why))
-            self._said = True
+            self._tell(part, why)
+            return False
+        self._met.pop(part, None)
+        self._said_unrecorded &= part != JOURNAL
         ended = before and not self.lasts
-        if ended and self._said:
-            self._say("resumed: the bus can be written again")
-            self._said = False
+        if ended:
+            self._over("resumed: the bus can be written again")
         return ended
 
-    def _paused(self, why: str) -> str:
-        if self._to_stop:
-            return (
-                f"paused: {why}; the stop is recorded as soon as there is room for that, trying again every second. "
-                "TERM, or Ctrl-C three times, leaves at once"
-            )
-        return (
-            f"paused: {why}; nothing is started or recorded, workers go on, trying again every second. A stop "
-            "cannot be recorded either: TERM, or Ctrl-C three times, leaves at once"
-        )
+    def _over(self, text: str) -> None:
+        if self._said:
+            self._say(text)
+        self._said = self._said_unrecorded = False
+
+    def _tell(self, part: str, why: str) -> None:
+        unrecorded = part == JOURNAL and not self._said_unrecorded
+        if self._to_stop and unrecorded:
+            self._say(f"paused: {why}; {_STOP_WAITS}")
+        elif self._to_stop:
+            return
+        elif not self._said:
+            self._say(f"paused: {why}; {_UNRECORDED if unrecorded else _UNSTARTED}")
+        elif unrecorded:
+            self._say(f"nothing can be recorded any more: {why}; {_NO_STOP}")
+        self._said = True
+        self._said_unrecorded |= unrecorded

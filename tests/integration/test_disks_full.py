@@ -100,6 +100,10 @@ def test_requirement_32_a_journal_that_meets_the_limit_of_file_sizes_pauses_the_
         wait_said(running, "the limit on the size of files (ulimit -f) is reached")
         assert journal.read_bytes() == before
         assert project.starts() == ["1"]
+        wait_for(lambda: project.status()["paused"], "whoever looks on to be told")
+        limit = "the bus cannot be written: the limit on the size of files (ulimit -f) is reached"
+        assert f"Paused: {limit}" in project.call("status", str(project.track)).out
+        assert f"paused: {limit}" in project.call("doctor", str(project.track)).out
     running.finish().expect(0)
     wait_said(running, "resumed: ")
     assert said(running).count("paused: ") == 1

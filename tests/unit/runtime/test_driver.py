@@ -156,6 +156,24 @@ def test_requirement_32_nothing_is_launched_while_the_journal_cannot_be_written(
     assert isinstance(one.status("1"), Done)
 
 
+def test_requirement_32_who_looks_on_is_told_that_the_journal_cannot_be_written(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of files is seen by nobody but who meets it: the disk itself has room."""
+    monkeypatch.setattr(driver_module, "BLOCKED_RETRY", 0.0)
+    one = stage("1")
+    one.bus.blocked = True
+    told: list[str | None] = []
+
+    def heard(text: str) -> None:
+        told.append(one.bus.paused)
+        one.bus.blocked = False
+
+    one.watcher.trouble = heard  # type: ignore[method-assign]
+    one.run()
+    assert told == ["the journal cannot be written", None]
+
+
 def message(spec: WorkerSpec, type: str, **payload: object) -> Message:
     return Message(os.urandom(16).hex(), type, spec.attempt, "2026-01-01T00:00:00.000Z", payload)
 
@@ -176,7 +194,7 @@ def test_a_launch_that_waits_for_the_disk_is_given_up_at_a_stop(stage: Callable[
     one.watcher.asleep = [lambda: None, one.press(signal.SIGTERM)]
     one.run()
     assert not one.workers.orders
-    assert [text.split(":")[0] for text in one.watcher.troubles] == ["paused"]
+    assert [text.split(":")[0] for text in one.watcher.troubles] == ["paused", "the pause is over"]
     assert one.types()[-1] == "RUN_ENDED"
 
 

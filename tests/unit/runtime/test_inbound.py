@@ -172,4 +172,35 @@ def test_a_pause_is_said_once_whoever_meets_the_disk() -> None:
     pause.met("launches", "the disk is full")
     pause.give_up("launches")
     assert not pause.lasts
-    assert len(said) == 3
+    assert [text.split(":")[0] for text in said[2:]] == ["paused", "the pause is over"]
+    pause.end()
+    assert len(said) == 4
+
+
+def test_a_pause_says_what_cannot_be_recorded_only_where_it_cannot() -> None:
+    """On a full disk the journal goes on in the room of the reserve: what ends is recorded, a stop too."""
+    said: list[str] = []
+    pause = Pause(said.append)
+    pause.met("disk", "the disk is full")
+    assert "nothing is started" in said[0]
+    assert "recorded as long as" in said[0]
+    assert "TERM" not in said[0]
+    pause.met("journal", "the bus cannot be written: the disk is full")
+    pause.met("journal", "the bus cannot be written: the disk is full")
+    assert len(said) == 2
+    assert said[1].startswith("nothing can be recorded any more: the bus cannot be written")
+    assert "TERM, or Ctrl-C three times" in said[1]
+    pause.met("journal", None)
+    assert len(said) == 2
+    pause.met("journal", "the bus cannot be written: the disk is full")
+    assert len(said) == 3, "it could be written in between"
+
+
+def test_a_run_that_ends_in_a_pause_says_that_it_is_over() -> None:
+    said: list[str] = []
+    pause = Pause(said.append)
+    pause.end()
+    assert said == []
+    pause.met("disk", "the disk is full (0 KiB free)")
+    pause.end()
+    assert said[1:] == ["the pause is over: the run has ended"]
