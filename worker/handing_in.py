@@ -1,6 +1,7 @@
-"""What a worker must write, for as long as it takes: a full disk may delay claim and result, never lose them.
+"""What a worker must do for as long as it takes: a full disk, or a machine that ran short of something, may delay claim
+and result, never lose them.
 
-While it waits, the name of its process says so: there is nothing else that it can write then.
+While it waits, the name of its process says what is lacking: there is nothing else that it can write then.
 """
 
 from __future__ import annotations
@@ -8,17 +9,20 @@ from __future__ import annotations
 import select
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from bus.contract import Hand
 from bus.errors import AlreadyFinished, BusError, BusGone
 from bus.hand import result_message
-from bus.process import WAITS_FOR_DISK, rename_process
+from bus.process import is_shortage, rename_process, waiting_name
 from bus.strict import WireError
 from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between two tries; they double from the first to the longest."""
+
+_Found = TypeVar("_Found")
 
 
 def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[float], object]) -> bool:
@@ -37,8 +41,8 @@ def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[f
             record = replace(record, report=None, final_record=None)
         except (BusGone, FileNotFoundError):
             return False
-        except (OSError, BusError):
-            patience.wait()
+        except (OSError, BusError, MemoryError) as error:
+            patience.wait(error)
         else:
             patience.over()
             return True
@@ -56,11 +60,44 @@ def claim(hand: Hand, proc: ProcRecord, pause: Callable[[float], object]) -> boo
             claimed = hand.claim(proc)
         except (BusGone, FileNotFoundError):
             raise
-        except (OSError, BusError):
-            patience.wait()
+        except (OSError, BusError, MemoryError) as error:
+            patience.wait(error)
         else:
             patience.over()
             return claimed
+
+
+def patiently(call: Callable[[], _Found], pause: Callable[[float], object]) -> _Found:
+    """Call, again and again while this machine is short of what that takes. Raises whatever else it raises."""
+    patience = _Patience(pause)
+    while True:
+        try:
+            found = call()
+        except (OSError, MemoryError) as error:
+            if not is_shortage(error):
+                raise
+            patience.wait(error)
+        else:
+            patience.over()
+            return found
+
+
+class Sign:
+    """The name of this process, while it says that it waits."""
+
+    def __init__(self) -> None:
+        self._own = ""
+
+    def show(self, name: str) -> None:
+        """Say what is waited for."""
+        before = rename_process(name)
+        self._own = self._own or before
+
+    def take_down(self) -> None:
+        """Nothing is waited for any more."""
+        if self._own:
+            rename_process(self._own)
+        self._own = ""
 
 
 class _Patience:
@@ -69,19 +106,17 @@ class _Patience:
     def __init__(self, pause: Callable[[float], object]) -> None:
         self._pause = pause
         self._seconds = FIRST_PAUSE
-        self._name: str | None = None
+        self._sign = Sign()
 
-    def wait(self) -> None:
+    def wait(self, error: BaseException) -> None:
         """Wait before the next try."""
-        if self._name is None:
-            self._name = rename_process(WAITS_FOR_DISK)
+        self._sign.show(waiting_name(error.__cause__ or error))
         self._pause(self._seconds)
         self._seconds = min(self._seconds * 2, LONGEST_PAUSE)
 
     def over(self) -> None:
         """Nothing is waited for any more."""
-        if self._name:
-            rename_process(self._name)
+        self._sign.take_down()
 
 
 def wait(seconds: float) -> None:

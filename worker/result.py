@@ -22,7 +22,10 @@ def compose(
     stdout: Log,
     stderr: Log,
 ) -> ExitRecord:
-    """Return the `exit.json` of a started attempt. `started_at` and `ended_at` are seconds since the epoch."""
+    """Return the `exit.json` of a started attempt. `started_at` and `ended_at` are seconds since the epoch.
+
+    Raises OSError where no folder can be searched for outputs, as this machine ran short of descriptors.
+    """
     return ExitRecord(
         started=True,
         ended_by=finish.ended_by,
@@ -55,9 +58,18 @@ def _exists(folder: str, pattern: str) -> bool:
         return True
     if not any(mark in pattern for mark in "*?["):
         return False
+    _check_room()
     import glob  # seldom needed, and forked workers should not carry it
 
-    return next(glob.iglob(pattern, root_dir=folder, recursive=True), None) is not None
+    if next(glob.iglob(pattern, root_dir=folder, recursive=True), None) is not None:
+        return True
+    _check_room()
+    return False
+
+
+def _check_room() -> None:
+    """Raise OSError where no descriptor is left: a search, like an import, takes that for an empty folder."""
+    os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
 def _verify(argv: Sequence[str], result: StepResult) -> dict[str, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import select
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bus.contract import Hand
 from bus.errors import BusError
 from bus.layout import STDERR, STDOUT, attempt_dir
-from bus.process import HAVE_PROC, WAITS_TO_VERIFY, Realm, is_shortage, rename_process, start_ticks
+from bus.process import HAVE_PROC, WAITS_TO_LOOK, WAITS_TO_VERIFY, Realm, is_shortage, start_ticks
 from bus.wire import ExitRecord, ProcRecord, WorkerSpec
 from worker import tree
 from worker.core import (
@@ -25,6 +26,7 @@ from worker.core import (
     Finish,
     Instruction,
     LookAtTree,
+    NotSignalled,
     NotStarted,
     Process,
     SendSignal,
@@ -34,10 +36,11 @@ from worker.core import (
     StopRequested,
     Tick,
     TreeSeen,
+    TreeUnseen,
     refusal,
 )
 from worker.environment import command_environment
-from worker.handing_in import claim, hand_in, wait
+from worker.handing_in import FIRST_PAUSE, Sign, claim, hand_in, patiently, wait
 from worker.pump import Log, Pump
 from worker.result import compose, not_started
 from worker.signals import Signals
@@ -69,10 +72,9 @@ class Origin:
 
 def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
     """Carry out the attempt; return the exit code of the worker's own process, which nobody's decision rests on."""
-    if not claim(hand, own_claim(spec, origin), wait):
+    if not claim(hand, patiently(lambda: own_claim(spec, origin), wait), wait):
         return ALREADY_CLAIMED
-    why = refusal(spec, hand.revoked(), hand.newest_epoch())
-    record = not_started(why) if why else _carry_out(spec, hand, origin, signals)
+    record = _carry_out(spec, hand, origin, signals)
     return 0 if hand_in(record, spec, hand, wait) else BUS_LOST
 
 
@@ -92,17 +94,30 @@ def own_claim(spec: WorkerSpec, origin: Origin) -> ProcRecord:
 
 def _carry_out(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> ExitRecord:
     try:
-        return _Run(spec, hand, origin, signals).carry_out()
+        why = refusal(spec, *_orders(hand))
+        return not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()
     except _NotBegun as error:
         return not_started(str(error))
+
+
+def _orders(hand: Hand) -> tuple[str | None, int]:
+    """Return the order to stop, if there is one, and the newest epoch. Raises _NotBegun for a shortage."""
+    try:
+        return hand.revoked(), hand.newest_epoch()
+    except (OSError, MemoryError) as error:
+        if not is_shortage(error):
+            raise
+        raise _not_begun(error, "the bus") from error
 
 
 class _NotBegun(Exception):
     """The command was not started; the text says why, as `exit.json` does."""
 
 
-def _not_begun(error: OSError, name: str) -> _NotBegun:
+def _not_begun(error: OSError | MemoryError, name: str) -> _NotBegun:
     kind = "shortage" if is_shortage(error) else "spawn"
+    if isinstance(error, MemoryError):
+        return _NotBegun(f"{kind}: {name}: {os.strerror(errno.ENOMEM)}")
     return _NotBegun(f"{kind}: {error.filename or name}: {error.strerror}")
 
 
@@ -120,18 +135,20 @@ class _Run:
         try:
             self._stdout = Pump(Log(self._folder, STDOUT, spec.log_cap))
             self._stderr = Pump(Log(self._folder, STDERR, spec.log_cap))
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             raise _not_begun(error, "pipe") from error
         self._poll = select.poll()
         self._session = Session(spec, time.monotonic())
         self._pid = 0
         self._reaped = False
-        self._identity: tuple[int, int, int] | None = None
+        self._unpublished = 0
+        """Pid of the command, until its identity is published."""
         self._verify_due: int | None = None
         """Index of the verify command that is to be started."""
         self._told_to_stop = False
-        self._name: str | None = None
-        """Of this process, while it says that it waits."""
+        self._sign = Sign()
+        self._signalled: set[tuple[int, int]] = set()
+        """Pid and signal of who was signalled: many programs take a second TERM for impatience."""
         self._events: deque[Event] = deque()
         self._outcome: Finish | None = None
         self._look_for_stop_at = time.monotonic() + PERIOD
@@ -144,21 +161,25 @@ class _Run:
             self._spawn(self._spec.argv, last=not self._spec.verify)
         except SpawnError as error:
             raise _NotBegun(f"spawn: {error}") from error
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             raise _not_begun(error, self._spec.argv[0]) from error
-        self._identity = (self._pid, start_ticks(self._pid), os.getpid())
+        self._unpublished = self._pid
         self._publish_identity()
         self._feed(Started())
         finish = self._loop()
+        ended_at = time.time()
         self._drain()
-        return compose(
-            self._spec,
-            finish,
-            report=self._hand.last_report(),
-            started_at=started_at,
-            ended_at=time.time(),
-            stdout=self._stdout.log,
-            stderr=self._stderr.log,
+        return patiently(
+            lambda: compose(
+                self._spec,
+                finish,
+                report=self._hand.last_report(),
+                started_at=started_at,
+                ended_at=ended_at,
+                stdout=self._stdout.log,
+                stderr=self._stderr.log,
+            ),
+            wait,
         )
 
     def _spawn(self, argv: Sequence[str], *, last: bool) -> None:
@@ -166,7 +187,7 @@ class _Run:
         own, (soft, hard) = os.umask(self._umask), resource.getrlimit(resource.RLIMIT_NOFILE)
         try:
             if self._open_files is not None:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (_at_most(self._open_files, hard), hard))
             self._pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
         finally:
             os.umask(own)
@@ -177,34 +198,43 @@ class _Run:
             self._stderr.close_writer()
 
     def _publish_identity(self) -> None:
-        """Publish who the command is; where the disk is full, again at the next tick."""
-        if self._identity is None:
+        """Publish who the command is; where that is impossible now, again at the next tick. When it started is not known
+        any more once it was reaped."""
+        if not self._unpublished:
             return
+        gone = self._reaped or self._pid != self._unpublished
         try:
-            self._hand.started(*self._identity)
-        except (OSError, BusError):
+            ticks = 0 if gone else start_ticks(self._unpublished)
+            self._hand.started(self._unpublished, ticks, os.getpid())
+        except (OSError, BusError, MemoryError):
             return
-        self._identity = None
+        self._unpublished = 0
 
     def _loop(self) -> Finish:
         pumps = {self._stdout.reader: self._stdout, self._stderr.reader: self._stderr}
         for fd in (self._signals.fd, *pumps):
             self._poll.register(fd, select.POLLIN)
         while self._outcome is None:
-            for fd, _ in self._poll.poll(self._session.wait() * 1000 + 1):
-                if fd == self._signals.fd:
-                    self._signals.drain()
-                    continue
-                pump = pumps[fd]
-                pump.take()
-                if pump.reader < 0:
-                    self._poll.unregister(fd)
-            if self._reap() and HAVE_PROC:
-                self._events.append(TreeSeen(()))
-            self._look_for_stop()
-            self._start_verify()
-            self._feed(Tick())
+            try:
+                self._turn(pumps)
+            except MemoryError:
+                wait(FIRST_PAUSE)
         return self._outcome
+
+    def _turn(self, pumps: Mapping[int, Pump]) -> None:
+        for fd, _ in self._poll.poll(self._session.wait() * 1000 + 1):
+            if fd == self._signals.fd:
+                self._signals.drain()
+                continue
+            pump = pumps[fd]
+            pump.take()
+            if pump.reader < 0:
+                self._poll.unregister(fd)
+        if self._reap() and HAVE_PROC:
+            self._events.append(TreeSeen(()))
+        self._look_for_stop()
+        self._start_verify()
+        self._feed(Tick())
 
     def _look_for_stop(self) -> None:
         now = time.monotonic()
@@ -220,7 +250,7 @@ class _Run:
     def _revoked(self) -> str | None:
         try:
             return self._hand.revoked()
-        except (OSError, BusError):
+        except (OSError, BusError, MemoryError):
             return None
 
     def _feed(self, event: Event) -> None:
@@ -235,7 +265,7 @@ class _Run:
             case Beat():
                 self._beat()
             case LookAtTree():
-                self._events.append(TreeSeen(self._tree()))
+                self._events.append(self._tree())
             case SendSignal(name, everyone):
                 self._signal(_SIGNALS[name], everyone)
             case StartVerify(index):
@@ -247,7 +277,7 @@ class _Run:
     def _beat(self) -> None:
         try:
             self._hand.beat()
-        except (OSError, BusError):
+        except (OSError, BusError, MemoryError):
             return
 
     def _reap(self) -> bool:
@@ -264,24 +294,48 @@ class _Run:
                 code = os.waitstatus_to_exitcode(status)
                 self._events.append(Exited(code, None) if code >= 0 else Exited(None, -code))
 
-    def _tree(self) -> tuple[Process, ...]:
-        """Return the living processes of the tree, from two passes: one pass may miss whoever forks meanwhile."""
+    def _tree(self) -> TreeSeen | TreeUnseen:
+        """Look for the living processes of the tree, in two passes: one pass may miss whoever forks meanwhile."""
         found: dict[int, Process] = {}
-        for _ in range(2):
-            if self._reap() and HAVE_PROC:
-                return ()
-            for info in tree.look_at_tree(os.getpid(), self._pid):
-                found[info.pid] = Process(info.pid, info.name)
-        return tuple(found.values())
+        try:
+            for _ in range(2):
+                if self._reap() and HAVE_PROC:
+                    found.clear()
+                    break
+                for info in tree.look_at_tree(os.getpid(), self._pid):
+                    found[info.pid] = Process(info.pid, info.name)
+        except (OSError, MemoryError) as error:
+            if not is_shortage(error):
+                raise
+            self._sign.show(WAITS_TO_LOOK)
+            return TreeUnseen()
+        if self._verify_due is None:
+            self._sign.take_down()
+        return TreeSeen(tuple(found.values()))
 
     def _signal(self, number: signal.Signals, everyone: bool) -> None:
-        """Signal each process once: many programs take a second TERM for impatience."""
-        if everyone:
-            found = tree.look_at_tree(os.getpid(), self._pid)
-            ending = [info for info in found if info.pid == self._pid or not self._session.keeps(info.name)]
-            tree.signal_processes(ending, number)
-        elif not self._reaped:
-            tree.signal_group(self._pid, number)
+        """Signal everyone, or the group of the step. Where we cannot see whom, the step's own process is ours to signal
+        at least."""
+        if not everyone:
+            if not self._reaped:
+                tree.signal_group(self._pid, number)
+            return
+        try:
+            for info in tree.look_at_tree(os.getpid(), self._pid):
+                if info.pid == self._pid or not self._session.keeps(info.name):
+                    self._signal_once(info.pid, number, lambda info=info: tree.signal_processes([info], number))
+        except (OSError, MemoryError) as error:
+            if not is_shortage(error):
+                raise
+            if not self._reaped:
+                self._signal_once(self._pid, number, lambda: tree.signal_child(self._pid, number))
+            self._events.append(NotSignalled())
+
+    def _signal_once(self, pid: int, number: signal.Signals, send: Callable[[], None]) -> None:
+        """Many programs take a second TERM for impatience; KILL can be sent as often as we like."""
+        if number == signal.SIGKILL or (pid, number) not in self._signalled:
+            send()
+            self._signalled.add((pid, number))
 
     def _start_verify(self) -> None:
         """Start the verify command that is due; where this machine ran short of something, again at the next tick: the
@@ -293,14 +347,13 @@ class _Run:
             self._spawn(self._spec.verify[self._verify_due], last=self._verify_due == len(self._spec.verify) - 1)
         except SpawnError as error:
             event = NotStarted(str(error))
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             if is_shortage(error) and not self._told_to_stop:
-                self._name = self._name or rename_process(WAITS_TO_VERIFY)
+                self._sign.show(WAITS_TO_VERIFY)
                 return
-            event = NotStarted(str(error.strerror))
-        if self._name:
-            rename_process(self._name)
-        self._verify_due = self._name = None
+            event = NotStarted(os.strerror(getattr(error, "errno", None) or errno.ENOMEM))
+        self._sign.take_down()
+        self._verify_due = None
         self._events.append(event)
 
     def _drain(self) -> None:
@@ -310,3 +363,10 @@ class _Run:
                     break
             pump.close_reader()
             pump.log.close()
+
+
+def _at_most(limit: int, hard: int) -> int:
+    """Return a soft limit that may be set under this hard one, which somebody may have lowered since."""
+    if hard == resource.RLIM_INFINITY:
+        return limit
+    return hard if limit == resource.RLIM_INFINITY else min(limit, hard)
