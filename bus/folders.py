@@ -87,6 +87,13 @@ class Folders:
         fd = self.find(name)
         return [] if fd is None else self.fs.names(fd)
 
+    def shown(self, name: str) -> list[str]:
+        """As `names`, for what is only shown; none also where the folder may not be opened."""
+        try:
+            return self.names(name)
+        except BusError:
+            return []
+
     def read(self, name: str, file: str, *, cap: int) -> bytes:
         """Return a whole file of a folder, as `FileSystem.read_file`; FileNotFoundError where there is no folder."""
         fd = self.find(name)
@@ -197,8 +204,7 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
     except OSError as error:
         if passes(error):
             raise
-        hint = "look at what it is, and move it away; or name another place with --bus-dir"
-        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path, hint=hint) from error
+        raise not_opened(path, error) from error
     try:
         if {layout.FORMAT, layout.JOURNAL, layout.EPOCHS}.isdisjoint(fs.names(root)):
             raise BusGone("there is no bus in this folder", path=path, hint="start `conductor run TRACK` first")
@@ -207,6 +213,17 @@ def open_folders(fs: FileSystem, path: str) -> Folders:
         fs.close(root)
         raise
     return Folders(fs, path, root)
+
+
+def not_opened(path: str, error: OSError) -> BusUnsafe:
+    """The error that a bus is which cannot be opened, for a reason that does not pass."""
+    if isinstance(error, PermissionError):
+        hint = (
+            f"it must be a folder of the user who runs the conductor, with mode 0700: `ls -ld {path}` shows what it is"
+        )
+        return BusUnsafe(f"the bus cannot be opened: {error.strerror}", path=path, hint=hint)
+    hint = "look at what it is, and move it away; or name another place with --bus-dir"
+    return BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path, hint=hint)
 
 
 def check_root(found: os.stat_result, path: str) -> None:

@@ -183,9 +183,12 @@ class _Proof:
             if not self._fs.lock(held):
                 return "a file that nobody has locked cannot be locked"
             command = [sys.executable, "-I", "-S", "-c", _CHILD, str(tried)]
-            child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(held, tried), close_fds=True
-            )
+            try:
+                child = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(held, tried), close_fds=True
+                )
+            except PermissionError as error:
+                return f"another process could not try it, as it does not start ({error.strerror})"
             assert child.stdout is not None
             said = child.stdout.read(4)
             if said != b"held":

@@ -120,9 +120,9 @@ class FileReader:
         return read_holder(self.folders) or holder_by_lock(self.folders, found)
 
     def not_ingested(self) -> int:
-        """Count messages and controls that no conductor has read yet."""
-        messages = map(layout.parse_message_name, self.folders.names(layout.INBOX))
-        controls = map(layout.parse_control_name, self.folders.names(layout.CONTROL))
+        """Count messages and controls that no conductor has read yet; none in a folder that cannot be read."""
+        messages = map(layout.parse_message_name, self.folders.shown(layout.INBOX))
+        controls = map(layout.parse_control_name, self.folders.shown(layout.CONTROL))
         return sum(found is not None for found in (*messages, *controls))
 
     def load_plan(self, sha: str) -> bytes:

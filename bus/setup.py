@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from bus import layout
 from bus._fs import FileSystem, Refused, passes, why
 from bus.errors import BusError, BusGone, BusUnsafe
-from bus.folders import Folders, check_owner, check_parents, check_root
+from bus.folders import Folders, check_owner, check_parents, check_root, not_opened
 from bus.hand import epochs_in
 from bus.lock import check_lock_file
 from bus.quarantine import Quarantine
@@ -87,9 +87,8 @@ def _open(fs: FileSystem, path: str) -> Folders:
         return Folders(fs, path, fs.open_directory(path))
     except OSError as error:
         if passes(error):
-            raise
-        hint = "look at what it is, and move it away; or name another place with --bus-dir"
-        raise BusUnsafe(f"the bus is not a directory: {error.strerror}", path=path, hint=hint) from error
+            raise BusError(f"the bus cannot be used: {why(error)}", path=path, hint=remedy(error)) from error
+        raise not_opened(path, error) from error
 
 
 def _check_opened(folders: Folders, *, unsafe: bool) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bus import layout
+from bus.errors import BusError
 from bus.reader import FileReader
 from bus.wire import AttemptId
 from conductor.cli.escape import shortened
@@ -70,12 +71,19 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
         sleepers=sleepers_of(reader, filter(None, (task.worker for task in loaded.view.tasks))),
         strangers=loaded.strangers,
         how_to_end_them=strangers_text(loaded),
-        missing=tuple(name for name in SHOWN_FROM if reader.folders.find(name) is None),
+        missing=tuple(name for name in SHOWN_FROM if not _can_be_opened(reader, name)),
         put_aside=len(kept),
         newest=newest,
         edited=loaded.view.edited,
         ended=loaded.view.ended_at is not None,
     )
+
+
+def _can_be_opened(reader: FileReader, name: str) -> bool:
+    try:
+        return reader.folders.find(name) is not None
+    except BusError:
+        return False
 
 
 def lines_of(track: Track, notices: Notices) -> list[str]:
@@ -95,8 +103,8 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
     if notices.how_to_end_them is not None:
         lines.append(sentence(notices.how_to_end_them))
     if notices.missing:
-        what = f"The bus lacks {few([f'{name}/' for name in notices.missing])}, or something else stands there"
-        lines.append(f"{what}: what was in it is not shown; a run makes it again")
+        what = f"The bus lacks {few([f'{name}/' for name in notices.missing])}, or it cannot be opened"
+        lines.append(f"{what}: what was in it is not shown. {track.command('doctor')} says more")
     if notices.newest is not None:
         number = plural(notices.put_aside, "thing")
         lines.append(f"{number} put aside, the newest {shortened(notices.newest, 120)}. All: {track.command('doctor')}")

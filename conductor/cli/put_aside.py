@@ -12,7 +12,7 @@ from bus.wire import MAX_MESSAGE
 
 def put_aside(reader: FileReader) -> list[str]:
     """Return the names of what was put aside, oldest first."""
-    return sorted(name for name in reader.folders.names(layout.QUARANTINE) if not name.endswith(SUFFIX))
+    return sorted(name for name in reader.folders.shown(layout.QUARANTINE) if not name.endswith(SUFFIX))
 
 
 def reason_of(reader: FileReader, name: str) -> str:

@@ -56,11 +56,18 @@ class State:
                 yield problem(BusError.code, f"the bus cannot be read: {why(error)}", remedy(error))
 
     def _folders(self) -> Iterator[Finding]:
-        missing = [f"{name}/" for name in layout.FOLDERS if self._reader.folders.find(name) is None]
+        missing, shut = [], []
+        for name in layout.FOLDERS:
+            try:
+                if self._reader.folders.find(name) is None:
+                    missing.append(f"{name}/")
+            except BusError as error:
+                shut.append(as_problem(error))
+        yield from shut
         if missing:
             text = f"the bus lacks {few(missing, 10)}, or something else stands there: what was in it is not seen"
             yield note("folders", text, "a run makes it again; find out by what it was removed")
-        else:
+        elif not shut:
             yield fine("folders", "all folders are there")
 
     # --- who has it -------------------------------------------------------------------------------------------------

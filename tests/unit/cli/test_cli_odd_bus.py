@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bus import layout
+from bus._fs import FileSystem
 from conductor.cli.main import run_command_line
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def test_status_names_the_folders_that_it_could_not_look_into(story: Story, caps
     assert run_command_line(["status", str(story.track), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["missing_folders"] == [layout.INBOX, layout.QUARANTINE]
     assert run_command_line(["status", str(story.track)]) == 0
-    assert "The bus lacks inbox/, quarantine/, or something else stands there: what was in it is not shown" in (
+    assert "The bus lacks inbox/, quarantine/, or it cannot be opened: what was in it is not shown" in (
         capsys.readouterr().out
     )
 
@@ -160,3 +162,31 @@ def test_doctor_says_again_only_what_may_have_scrolled_away(story: Story, capsys
     page = capsys.readouterr().out
     assert page.count("was moved to quarantine") == 1
     assert page.endswith("\nno problem, 2 notes\n")
+
+
+def test_a_folder_that_may_not_be_opened_is_a_problem_for_doctor_and_nobody_else_needs_it(
+    story: Story, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.start(PLAN)
+    story.end("a")
+    story.die()
+    shut = {layout.INBOX, layout.CONTROL, layout.QUARANTINE}
+    real = FileSystem.open_directory
+
+    def refuse(self: FileSystem, name: str, *, at: int | None = None) -> int:
+        if name in shut:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(self, name, at=at)
+
+    monkeypatch.setattr(FileSystem, "open_directory", refuse)
+    track = str(story.track)
+    assert run_command_line(["status", track]) == 0
+    assert "lacks inbox/, control/, quarantine/, or it cannot be opened" in capsys.readouterr().out
+    assert run_command_line(["why", track, "a"]) == 0
+    assert run_command_line(["doctor", track]) == 5
+    assert capsys.readouterr().out.count("the folder inbox cannot be opened: Permission denied") >= 1
+    shut.add(str(story.track / ".message-bus"))
+    assert run_command_line(["status", track]) == 5
+    said = capsys.readouterr().err
+    assert "the bus cannot be opened: Permission denied" in said
+    assert "with mode 0700" in said
