@@ -271,7 +271,8 @@ class Hand(Protocol):
         """Keep the payload of a REPORT for `exit.json` (the last one counts), then publish it."""
 
     def last_report(self) -> JsonObject | None:
-        """Return the payload of the last REPORT; None where there is none, or none that can be read."""
+        """Return the payload of the last REPORT; None where there is none, or none that can be read. OSError for a
+        shortage."""
 
     def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
         """Write `exit.json` (once; a second call raises AlreadyFinished), then publish RESULT with the same body.

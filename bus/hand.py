@@ -9,6 +9,7 @@ from bus import layout, presence
 from bus._fs import FileSystem, Refused
 from bus.errors import AlreadyFinished, BusGone
 from bus.folders import Folders, open_folders
+from bus.process import pass_on_shortage
 from bus.publish import publish
 from bus.strict import WireError, loads_strict
 from bus.times import utc
@@ -113,10 +114,14 @@ class FileHand:
         self.publish(message)
 
     def last_report(self) -> JsonObject | None:
-        """Return the payload of the last REPORT; None where there is none, or none that can be read."""
+        """Return the payload of the last REPORT; None where there is none, or none that can be read. OSError for a
+        shortage."""
         try:
             found = loads_strict(self._fs.read_file(layout.REPORT, at=self._at, cap=MAX_REPORT))
-        except (OSError, Refused, WireError):  # whoever runs in the attempt can write there
+        except OSError as error:
+            pass_on_shortage(error)
+            return None
+        except (Refused, WireError):  # whoever runs in the attempt can write there
             return None
         return found if isinstance(found, dict) else None
 

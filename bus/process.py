@@ -29,13 +29,33 @@ HAVE_PROC = _proc_is_ours()
 
 HAVE_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 
+_PR_SET_NAME = 15
+_PR_GET_NAME = 16
+
 
 WAITS_FOR_DISK = "waits-for-disk"
-"""Name that a worker gives its process (`ps`, `top`) while the disk is too full for what it must write. It is the one
-thing that it can say then."""
+WAITS_FOR_FILES = "waits-for-files"
+WAITS_FOR_MEMORY = "waits-for-mem"
+"""Names that a worker gives its process (`ps`, `top`) while it cannot do what it must for lack of disk, of descriptors
+(open files) or of memory. It is the one thing that it can say then."""
+
+WAITS_TO_LOOK = "waits-to-look"
+"""Name that a worker gives its process while it cannot see whether its command left something behind."""
 
 WAITS_TO_VERIFY = "waits-to-verify"
 """Name that a worker gives its process while its machine has no room for the verify command that comes next."""
+
+LACKING = {
+    WAITS_FOR_DISK: "the disk is full",
+    WAITS_FOR_FILES: "too many files are open",
+    WAITS_FOR_MEMORY: "memory is short",
+    WAITS_TO_LOOK: "it cannot see what its command left behind, for lack of descriptors or memory",
+    WAITS_TO_VERIFY: "a verify command finds no room to start",
+}
+"""What each of these names means."""
+
+WAITS_TO_WRITE = frozenset({WAITS_FOR_DISK, WAITS_FOR_FILES, WAITS_FOR_MEMORY})
+"""Names of a worker that has nothing left to do but to write (its claim, its result)."""
 
 
 SHORTAGES = frozenset(
@@ -43,10 +63,28 @@ SHORTAGES = frozenset(
 )  # fmt: skip
 """Errors of a machine that has too few processes, too little memory or too few descriptors for now."""
 
+_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS})
 
-def is_shortage(error: OSError) -> bool:
-    """Tell whether something failed only because this machine ran short of something, and may work a moment later."""
-    return error.errno in SHORTAGES
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether something failed only because this machine ran short of something, and may work a moment later.
+
+    Nothing may be concluded from such an error: neither that something is gone, nor that it is free or empty.
+    """
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in SHORTAGES)
+
+
+def pass_on_shortage(error: OSError) -> None:
+    """Raise the error that is being handled where it is only a shortage: it says nothing of what was looked for."""
+    if is_shortage(error):
+        raise error
+
+
+def waiting_name(error: BaseException) -> str:
+    """Return how a worker is named that waits because of this error."""
+    if not is_shortage(error):
+        return WAITS_FOR_DISK
+    return WAITS_FOR_FILES if isinstance(error, OSError) and error.errno in _FILES else WAITS_FOR_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +120,12 @@ class ProcessInfo:
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine; `unknown` where the system has none."""
+    """Return the id of this boot of the machine; `unknown` where the system has none. OSError where we ran short."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return "unknown"
 
 
@@ -94,18 +133,23 @@ def realm() -> Realm:
     """Return where the pids that this process sees mean something."""
     try:
         namespace = str(os.stat("/proc/self/ns/pid").st_ino)
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         namespace = ""
     return Realm(boot_id(), namespace)
 
 
 def look(pid: int) -> ProcessInfo | None:
-    """Return what is known of the process that has this pid now; None where there is none (or no /proc)."""
+    """Return what is known of the process that has this pid now; None where there is none (or no /proc).
+
+    Raises OSError where we ran short of what it takes to look: that is no proof that there is none.
+    """
     if not HAVE_PROC:
         return None
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return None
     try:
         line = os.read(fd, 1024)
@@ -139,7 +183,7 @@ def start_ticks(pid: int) -> int:
 
 
 def all_processes() -> Iterator[ProcessInfo]:
-    """Yield every process of this machine that can be seen; nothing without /proc."""
+    """Yield every process of this machine that can be seen; nothing without /proc. OSError where we ran short."""
     if not HAVE_PROC:
         return
     for name in os.listdir("/proc"):
@@ -153,38 +197,50 @@ def flock_holders(found: os.stat_result) -> list[int]:
     try:
         with open("/proc/locks", encoding="ascii") as file:
             entries = [fields for line in file if len(fields := line.split()) > 5]
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return []
     return [int(one[4]) for one in entries if one[1] == "FLOCK" and one[3] == "WRITE" and one[5] == place]
 
 
 def rename_process(name: str) -> str:
-    """List this process under another name (15 bytes), and return the one before; empty where the system cannot."""
+    """List this process under another name (15 bytes), and return the one before; empty where the system cannot.
+
+    It takes no descriptor: those may be what is lacking. The caller is the main thread.
+    """
     try:
-        with open("/proc/self/comm", "r+", encoding="utf-8", errors="replace") as file:
-            before = file.read().rstrip("\n")
-            file.write(name)
-    except OSError:
+        import ctypes  # the warm process has loaded it; nobody else needs it
+
+        prctl, before = ctypes.CDLL(None).prctl, ctypes.create_string_buffer(16)
+        if prctl(_PR_GET_NAME, before, 0, 0, 0) or prctl(_PR_SET_NAME, name.encode(), 0, 0, 0):
+            return ""
+    except (ImportError, OSError, AttributeError, MemoryError):
         return ""
-    return before
+    return before.value.decode(errors="replace")
 
 
 def waits_for_disk(pid: int, ticks: int) -> bool:
     """Tell whether the worker of this identity lives and says that the disk is too full for what it must write."""
+    return waits(pid, ticks) == WAITS_FOR_DISK
+
+
+def waits(pid: int, ticks: int) -> str | None:
+    """Return the name of the worker of this identity if it says that it waits (`LACKING`), None where it does not."""
     info = look(pid)
-    return info is not None and info.start_ticks == ticks and info.name == WAITS_FOR_DISK
+    return info.name if info is not None and info.start_ticks == ticks and info.name in LACKING else None
 
 
 def send_signal(pid: int, ticks: int, number: int) -> bool:
     """Signal the process that has this pid and this start, and no other. False where it is gone.
 
-    Raises PermissionError where it belongs to somebody else.
+    Raises PermissionError where it belongs to somebody else, and OSError where we ran short of what it takes.
     """
     if not HAVE_PIDFD:
         return _send_without_pidfd(pid, ticks, number)
     try:
         fd = os.pidfd_open(pid)
-    except OSError:  # ESRCH: gone; EINVAL: the pid is now the id of a thread
+    except OSError as error:  # ESRCH: gone; EINVAL: the pid is now the id of a thread
+        pass_on_shortage(error)
         return False
     try:
         if start_ticks(pid) != ticks:

@@ -90,7 +90,17 @@ class TreeSeen:
     processes: tuple[Process, ...]
 
 
-Event = Started | NotStarted | Exited | StopRequested | Tick | TreeSeen
+@dataclass(frozen=True, slots=True)
+class TreeUnseen:
+    """The tree cannot be looked at now, as this machine ran short of something: nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotSignalled:
+    """A signal reached at most the step's own process, as the tree could not be looked at."""
+
+
+Event = Started | NotStarted | Exited | StopRequested | Tick | TreeSeen | TreeUnseen | NotSignalled
 
 
 # --- instructions ---------------------------------------------------------------------------------------------------
@@ -103,12 +113,13 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class LookAtTree:
-    """Answer with `TreeSeen`."""
+    """Answer with `TreeSeen` or `TreeUnseen`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendSignal:
-    """Send a signal to the step's process group, or to every process of the tree that policy does not keep."""
+    """Send a signal to the step's process group, or to every process of the tree that policy does not keep. Where that
+    is impossible now, answer with `NotSignalled`."""
 
     name: SignalName
     everyone: bool
@@ -186,6 +197,8 @@ class _Rung:
     name: SignalName
     ends: float
     """On the session's clock."""
+    missed: bool = False
+    """Whether its signal is to be sent again."""
 
 
 @dataclass(slots=True)
@@ -213,6 +226,8 @@ class Session:
         self._sent: list[Sent] = []
         self._settled_by = 0.0
         self._look_due = 0.0
+        self._seeing = True
+        """Whether the last look at the tree worked: what was not seen is neither gone nor there."""
         self._cut: tuple[str, str | None] | None = None
         self._found = _Found()
 
@@ -231,6 +246,11 @@ class Session:
                 return self._stop(reason)
             case TreeSeen(processes):
                 return self._seen(processes)
+            case TreeUnseen():
+                return self._unseen()
+            case NotSignalled():
+                self._rung.missed = True
+                return self._unseen()
             case _:
                 return [*self._beat(), *self._tick()]
 
@@ -317,10 +337,24 @@ class Session:
         look = self._look()
         over = self._clock >= rung.ends
         if rung.name == "KILL":
-            return [self._finish(tree_empty=False)] if over else [SendSignal("KILL", everyone=True), *look]
-        return [*self._climb("TERM" if rung.name == "INT" else "KILL"), *look] if over else look
+            gives_up = over and self._seeing
+            return [self._finish(tree_empty=False)] if gives_up else [SendSignal("KILL", everyone=True), *look]
+        if over:
+            return [*self._climb("TERM" if rung.name == "INT" else "KILL"), *look]
+        if rung.missed:
+            rung.missed = False
+            return [SendSignal(rung.name, everyone=True), *look]
+        return look
+
+    def _unseen(self) -> list[Instruction]:
+        """Look again a while later: nothing is concluded, and what was done so far stands, however long it takes."""
+        self._seeing = False
+        self._look_due = self._clock + PERIOD
+        self._settled_by = max(self._settled_by, self._look_due)
+        return []
 
     def _seen(self, processes: tuple[Process, ...]) -> list[Instruction]:
+        self._seeing = True
         if self._step.alive or self.phase not in (Phase.SETTLING, Phase.LADDER):
             return []
         kept = tuple(process for process in processes if self.keeps(process.name))

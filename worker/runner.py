@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bus.contract import Hand
 from bus.errors import BusError
@@ -198,8 +199,8 @@ class _Run:
             self._stderr.close_writer()
 
     def _publish_identity(self) -> None:
-        """Publish who the command is; where that is impossible now, again at the next tick. When it started is not known
-        any more once it was reaped."""
+        """Publish who the command is; where that is impossible now, again at the next tick. Once it was reaped
+        nobody knows any more when it started."""
         if not self._unpublished:
             return
         gone = self._reaped or self._pid != self._unpublished
@@ -323,18 +324,18 @@ class _Run:
         try:
             for info in tree.look_at_tree(os.getpid(), self._pid):
                 if info.pid == self._pid or not self._session.keeps(info.name):
-                    self._signal_once(info.pid, number, lambda info=info: tree.signal_processes([info], number))
+                    self._signal_once(info.pid, number, partial(tree.signal_processes, [info]))
         except (OSError, MemoryError) as error:
             if not is_shortage(error):
                 raise
             if not self._reaped:
-                self._signal_once(self._pid, number, lambda: tree.signal_child(self._pid, number))
+                self._signal_once(self._pid, number, partial(tree.signal_child, self._pid))
             self._events.append(NotSignalled())
 
-    def _signal_once(self, pid: int, number: signal.Signals, send: Callable[[], None]) -> None:
+    def _signal_once(self, pid: int, number: signal.Signals, send: Callable[[signal.Signals], None]) -> None:
         """Many programs take a second TERM for impatience; KILL can be sent as often as we like."""
         if number == signal.SIGKILL or (pid, number) not in self._signalled:
-            send()
+            send(number)
             self._signalled.add((pid, number))
 
     def _start_verify(self) -> None:

@@ -29,7 +29,7 @@ class Bonds:
             import ctypes
 
             self._prctl = ctypes.CDLL(None, use_errno=False).prctl
-        except (ImportError, OSError, AttributeError):
+        except (ImportError, OSError, AttributeError):  # not Linux
             return
 
     def become_subreaper(self) -> bool:
@@ -79,6 +79,14 @@ def signal_processes(processes: Iterable[ProcessInfo], number: signal.Signals) -
                 signal_group(info.group, number)
         except PermissionError:
             continue
+
+
+def signal_child(pid: int, number: signal.Signals) -> None:
+    """Signal a child that we have not reaped yet (so its pid is its own): that takes no look at it."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def signal_group(group: int, number: signal.Signals) -> None:

@@ -26,6 +26,7 @@ from bus.hand import open_hand
 from bus.layout import attempt_dir
 from bus.process import HAVE_PIDFD, is_shortage, realm
 from bus.wire import WorkerSpec, dumps, spec_from_json
+from worker.handing_in import patiently, wait
 from worker.runner import Origin, run
 from worker.signals import Signals
 from worker.tree import Bonds
@@ -142,13 +143,17 @@ def _pidfd(pid: int) -> int:
 
 
 def _work(spec: WorkerSpec, origin: Origin, bonds: Bonds) -> int:
-    """Be the worker of `spec`; holds the lock `live` by having inherited it."""
+    """Be the worker of `spec`; holds the lock `live` by having inherited it.
+
+    For what this machine is short of it waits: it has begun nothing, so that it could do nothing better than end and be
+    made again.
+    """
     try:
         os.setsid()
         bonds.become_subreaper()
-        signals = Signals()
+        signals = patiently(Signals, wait)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        return run(spec, open_hand(spec.bus, spec.attempt), origin, signals)
+        return run(spec, patiently(lambda: open_hand(spec.bus, spec.attempt), wait), origin, signals)
     except BaseException:
         _say_broken(spec)
         return WORKER_BROKE

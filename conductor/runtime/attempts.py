@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.contract import Host
+from bus.process import LACKING, WAITS_TO_WRITE
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
 from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, Elsewhere, Launcher, Life, Trace
@@ -29,6 +30,9 @@ suspended machine or container, a full disk) finds workers that were held up as 
 
 UNKILLABLE_AFTER = 10.0
 """Seconds after the first KILL from here at which people are told of what does not end."""
+
+LOOK_WHO_WAITS = 5.0
+"""Seconds between two looks at the names of all workers: a worker can say in no other way that it waits."""
 
 CLAIM_GRACE = 60.0
 """Seconds after which a worker that has not claimed its attempt is ended: it hangs, and its command never began."""
@@ -57,6 +61,8 @@ class _Open:
     """The look that found its lock free first."""
     said: bool = False
     """Whether people were told why it holds its slot for so long."""
+    said_to_wait: bool = False
+    """Whether they were told that its worker waits."""
 
 
 class Attempts:
@@ -74,6 +80,7 @@ class Attempts:
         self._looked: float | None = None
         self._clock = 0.0
         """Seconds during which this process was there to look: gaps are left out."""
+        self._look_who_waits_at = LOOK_WHO_WAITS
         self._lives: Mapping[AttemptId, Life] = {}
 
     def task_of(self, attempt: AttemptId) -> TaskId | None:
@@ -124,6 +131,7 @@ class Attempts:
         if self._looked is not None:
             self._clock += min(now - self._looked, LATE)
         self._looked, self._lives = now, self._launcher.poll(self._open)
+        self._look_who_waits()
         return [
             attempt
             for attempt, one in self._open.items()
@@ -148,9 +156,7 @@ class Attempts:
             return LaunchFailed(one.task, attempt, error)
         proc = self._host.read_proc(attempt)
         forced = self._is_due(one.force_at) or self._is_overdue(attempt, one)
-        if self._host.is_live(attempt) and (not forced or self._waits(proc)):
-            if forced:
-                self._explain(one, "its result cannot be written yet, as the disk is full; its worker tries again")
+        if self._host.is_live(attempt) and (not forced or self._is_in_peace(attempt, one, proc)):
             return None
         if not forced and not self._was_gone(attempt):
             return None
@@ -203,7 +209,7 @@ class Attempts:
             return False
         if one.kill_at is None:
             one.kill_at = self._clock + LINGER
-        elif self._is_due(one.kill_at) and not self._waits(self._host.read_proc(attempt)):
+        elif self._is_due(one.kill_at) and not self._is_in_peace(attempt, one, self._host.read_proc(attempt)):
             self._launcher.kill_tree(attempt, ITS_WORKER)
         return False
 
@@ -228,9 +234,27 @@ class Attempts:
             trace = Trace(command, frozenset(proc.never_kill), proc.leftovers == "keep" and not stopped)
         return self._launcher.kill_tree(attempt, trace) and not self._host.is_live(attempt)
 
-    def _waits(self, proc: ProcRecord | None) -> bool:
+    def _is_in_peace(self, attempt: AttemptId, one: _Open, proc: ProcRecord | None) -> bool:
         """Tell whether a worker has its result and no room to write it: then it has nothing left to end."""
-        return proc is not None and self._launcher.waits_for_disk(proc)
+        name = self._launcher.waits(attempt, proc) if proc is not None else None
+        if name not in WAITS_TO_WRITE:
+            return False
+        self._explain(one, f"its result cannot be written yet, as {LACKING[name]}; its worker tries again")
+        return True
+
+    def _look_who_waits(self) -> None:
+        """Tell people now and then of workers that wait for what their machine lacks."""
+        if self._clock < self._look_who_waits_at:
+            return
+        self._look_who_waits_at = self._clock + LOOK_WHO_WAITS
+        for attempt, one in self._open.items():
+            if one.said_to_wait or one.stopping is not None:
+                continue
+            with suppress(OSError):  # it cannot be told now
+                name = self._launcher.waits(attempt, self._host.read_proc(attempt))
+                if name is not None:
+                    self._say(f"{one.task}: its worker waits, as {LACKING[name]}; it goes on by itself")
+                    one.said_to_wait = True
 
     def _explain(self, one: _Open, why: str) -> None:
         if not one.said:
@@ -242,8 +266,8 @@ class Attempts:
         if not self._is_due(one.claim_by):
             return False
         try:
-            if self._host.read_proc(attempt) is None:
-                return True
+            if self._host.read_proc(attempt) is None:  # one that waits to write it, and says so, does not hang
+                return self._launcher.waits(attempt, None) is None
         except OSError:
             return False
         one.claim_by = None

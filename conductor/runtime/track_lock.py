@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bus import layout
 from bus.errors import HeldByOther
-from bus.process import flock_holders
+from bus.process import flock_holders, pass_on_shortage
 from conductor.runtime.launch.own_bus import open_files
 
 
@@ -46,7 +46,8 @@ class TrackLock:
             fcntl.flock(self._fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a network file system that locks no folders
+        except OSError as error:  # a network file system that locks no folders
+            pass_on_shortage(error)
             return True
         return True
 

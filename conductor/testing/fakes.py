@@ -60,8 +60,8 @@ class FakeLauncher:
         """Attempts of which `may_have_run` says yes."""
         self.away: Elsewhere | None = None
         """What `elsewhere` says of every claim."""
-        self.waiting: set[int] = set()
-        """Pids of workers that wait for a full disk."""
+        self.waiting: dict[int | AttemptId, str] = {}
+        """Workers that wait, by the pid of their claim, or by the attempt before that: their names."""
         self._capacity = capacity
 
     def launch(self, spec: WorkerSpec, live: int) -> None:
@@ -103,9 +103,9 @@ class FakeLauncher:
         """Say what the test says."""
         return self.away
 
-    def waits_for_disk(self, proc: ProcRecord) -> bool:
+    def waits(self, attempt: AttemptId, proc: ProcRecord | None) -> str | None:
         """Say what the test says."""
-        return proc.pid in self.waiting
+        return self.waiting.get(attempt if proc is None else proc.pid)
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Find an attempt that lives."""

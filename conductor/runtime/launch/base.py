@@ -86,8 +86,9 @@ class Launcher(Protocol):
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """Tell why the processes of a claim cannot be told by their pids here; None where they can."""
 
-    def waits_for_disk(self, proc: ProcRecord) -> bool:
-        """Tell whether the worker says that the disk is too full for what it must write. It is left in peace then."""
+    def waits(self, attempt: AttemptId, proc: ProcRecord | None) -> str | None:
+        """Return the name that the worker gives itself while it waits for what its machine lacks (`process.LACKING`);
+        None where it does not wait. `proc` is its claim, None before that. Raises OSError where it cannot be told."""
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Go on watching an attempt that an earlier conductor launched; False where nothing of it is found."""

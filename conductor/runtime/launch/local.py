@@ -11,10 +11,21 @@ import select
 import signal
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.layout import PROC, attempt_dir
-from bus.process import HAVE_PIDFD, HAVE_PROC, is_shortage, look, realm, send_signal, start_ticks, waits_for_disk
+from bus.process import (
+    HAVE_PIDFD,
+    HAVE_PROC,
+    is_shortage,
+    look,
+    pass_on_shortage,
+    realm,
+    send_signal,
+    start_ticks,
+    waits,
+)
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, MachineShort, Trace
 from conductor.runtime.launch.own_bus import OwnBus
@@ -126,7 +137,7 @@ class LocalLauncher:
         if worker.life == "pending":
             worker.stop_asked = True
         elif worker.life == "running":
-            _signal(worker, signal.SIGTERM)
+            _hint(worker)
 
     def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
         """KILL the worker and everything of its tree. See `base.Launcher.kill_tree`."""
@@ -145,9 +156,14 @@ class LocalLauncher:
             return "boot"
         return None if proc.namespace in ("", self._realm.namespace) else "namespace"
 
-    def waits_for_disk(self, proc: ProcRecord) -> bool:
+    def waits(self, attempt: AttemptId, proc: ProcRecord | None) -> str | None:
         """Read the name that the worker gives its process."""
-        return self.elsewhere(proc) is None and waits_for_disk(proc.pid, proc.start_ticks)
+        if proc is not None:
+            return waits(proc.pid, proc.start_ticks) if self.elsewhere(proc) is None else None
+        worker = self._workers.get(attempt)
+        if worker is None or worker.life != "running":
+            return None
+        return waits(worker.pid, worker.ticks or start_ticks(worker.pid))
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:
         """Watch a worker by the identity in its claim, or by its lock where there is no claim (not yet, or its folder
@@ -213,7 +229,7 @@ class LocalLauncher:
             worker.life, worker.pid, worker.pidfd = "running", answer.pid, answer.pidfd
             worker.ticks = 0 if HAVE_PIDFD else start_ticks(answer.pid)
             if worker.stop_asked:
-                _signal(worker, signal.SIGTERM)
+                _hint(worker)
 
     def _pending(self) -> dict[AttemptId, _Worker]:
         return {attempt: worker for attempt, worker in self._workers.items() if worker.life == "pending"}
@@ -229,16 +245,20 @@ class LocalLauncher:
 
         It may have forked a worker and not have said so. That one holds the lock of its attempt while it lives, and is
         watched like any other; if it is dead already, its claim tells of it. Who has neither never gets a worker, as
-        there is nobody left to fork it. Workers live on.
+        there is nobody left to fork it. Workers live on. What cannot be looked for now stays pending.
         """
         if not self._warm.kill():
             return  # the kernel holds it up: nothing is known of its orders, so they stay pending
         self._take_answers()
         for attempt, worker in self._pending().items():
-            found = worker_of(self._bus, attempt)
-            if found is not None and _watch(worker, found.pid, found.start_ticks):
+            try:
+                found = worker_of(self._bus, attempt)
+                watched = found is not None and _watch(worker, found.pid, found.start_ticks)
+            except OSError:
+                continue
+            if watched:
                 if worker.stop_asked:
-                    _signal(worker, signal.SIGTERM)
+                    _hint(worker)
                 continue
             worker.life, worker.existed = "lost", found is not None or not _is_unclaimed(worker.folder)
             if HAVE_PROC and not worker.existed:
@@ -254,21 +274,27 @@ class LocalLauncher:
                 watched[fd].life = "ended"
                 _close(watched[fd])
         for worker in self._workers.values():
-            if worker.life == "running" and worker.pidfd < 0 and not _is(worker):
-                worker.life = "ended"
+            with suppress(OSError):  # it cannot be told now
+                if worker.life == "running" and worker.pidfd < 0 and not _is(worker):
+                    worker.life = "ended"
 
 
 def _watch(worker: _Worker, pid: int, ticks: int) -> bool:
-    """Make the living process of this identity the attempt's worker; False where it is gone."""
+    """Make the living process of this identity the attempt's worker; False where it is gone. OSError for a shortage."""
     worker.pid, worker.ticks = pid, ticks
     if HAVE_PIDFD:
         try:
             worker.pidfd = os.pidfd_open(pid)
-        except OSError:
+        except OSError as error:
+            pass_on_shortage(error)
             return False
-    if not _is(worker):
+    try:
+        if not _is(worker):
+            _close(worker)
+            return False
+    except OSError:
         _close(worker)
-        return False
+        raise
     worker.life, worker.existed = "running", True
     return True
 
@@ -299,6 +325,12 @@ def _signal(worker: _Worker, number: signal.Signals) -> None:
             send_signal(worker.pid, worker.ticks, number)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def _hint(worker: _Worker) -> None:
+    """Have the worker look at its `revoked` file now; it will anyway, so a shortage is no trouble."""
+    with suppress(OSError):
+        _signal(worker, signal.SIGTERM)
 
 
 def _close(worker: _Worker) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from bus.layout import LIVE, attempt_dir
+from bus.process import pass_on_shortage
 from bus.wire import AttemptId
 
 _VARIABLE = b"CONDUCTOR_BUS_DIR="
@@ -33,7 +34,8 @@ class OwnBus:
             if entry.startswith(_VARIABLE):
                 try:
                     return not os.path.samefile(entry[len(_VARIABLE) :], self._path)
-                except OSError:  # it was moved to where we are, or is gone
+                except OSError as error:  # it was moved to where we are, or is gone
+                    pass_on_shortage(error)
                     return False
         return False
 
@@ -44,25 +46,30 @@ class OwnBus:
 
 
 def environment(pid: int) -> list[bytes]:
-    """Return the entries that the process was started with; none where it cannot be read."""
+    """Return the entries that the process was started with; none where it cannot be read. OSError for a shortage."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read().split(b"\0")
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return []
 
 
 def open_files(pid: int) -> dict[str, str]:
-    """Return the paths behind a process's descriptors, deleted or not; none where they cannot be read."""
+    """Return the paths behind a process's descriptors, deleted or not; none where they cannot be read.
+
+    Raises OSError for a shortage.
+    """
     found = {}
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)
-    except OSError:  # it is gone, or belongs to another user
+    except OSError as error:  # it is gone, or belongs to another user
+        pass_on_shortage(error)
         return {}
     for name in names:
         try:
             found[name] = os.readlink(f"{folder}/{name}").removesuffix(" (deleted)")
-        except OSError:  # closed meanwhile
-            continue
+        except OSError as error:  # closed meanwhile
+            pass_on_shortage(error)
     return found

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bus.layout import LIVE, parse_attempt
-from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, send_signal
+from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, pass_on_shortage, send_signal
 from bus.wire import AttemptId, JsonObject
 from conductor.runtime.launch.base import Trace
 from conductor.runtime.launch.own_bus import OwnBus, environment, open_files
@@ -80,7 +80,6 @@ class Survivors:
         """
         if not HAVE_PROC:
             return _end_group(trace.command)
-        os.close(os.open("/proc/self/stat", os.O_RDONLY | os.O_CLOEXEC))
         for _ in range(CLEAN_PASSES):
             own = list(find(self._bus, attempt, trace))
             if own:
@@ -147,7 +146,8 @@ def _is_exclusive(pid: int, fd: str) -> bool:
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             return b" WRITE " in file.read()
-    except OSError:  # closed meanwhile
+    except OSError as error:  # closed meanwhile
+        pass_on_shortage(error)
         return False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from bus.process import WAITS_FOR_DISK
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.attempts import CLAIM_GRACE
 from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, MachineShort, Trace
@@ -91,10 +92,12 @@ class SimulatedLauncher:
         worker = self._world.workers.get(attempt)
         return worker if worker is not None and self._sees(worker) else None
 
-    def waits_for_disk(self, proc: ProcRecord) -> bool:
+    def waits(self, attempt: AttemptId, proc: ProcRecord | None) -> str | None:
         """Ask the worker of that claim."""
-        here = proc.boot == self._world.clock.boot
-        return here and any(one.waits_for_disk for one in self._workers() if one.pid == proc.pid and self._sees(one))
+        if proc is None or proc.boot != self._world.clock.boot:
+            return None
+        waits = any(one.waits_for_disk for one in self._workers() if one.pid == proc.pid and self._sees(one))
+        return WAITS_FOR_DISK if waits else None
 
     def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
         """Kill what is left, and say so once nothing is."""

@@ -29,9 +29,9 @@ def test_requirement_32_a_worker_keeps_its_result_until_there_is_room(bench: Ben
     limit(bench, spec, room)
     proc = bench.host.read_proc(spec.attempt)
     assert proc is not None
-    assert not bench.launcher.waits_for_disk(proc)
+    assert not bench.launcher.waits(spec.attempt, proc)
     (bench.work / "go").touch()
-    wait_for(lambda: bench.launcher.waits_for_disk(proc), "the worker to say that it waits")
+    wait_for(lambda: bench.launcher.waits(spec.attempt, proc), "the worker to say that it waits")
     assert not (bench.folder(spec) / "exit.json").exists()
     assert bench.host.is_live(spec.attempt)
     assert not list((bench.bus / "tmp").iterdir()), "what did not fit is undone"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from bus.memory import MemoryBus
+from bus.process import WAITS_FOR_DISK
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, ResultReceived, WorkerGone
 from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, UNKILLABLE_AFTER, Attempts
@@ -119,7 +120,7 @@ def test_requirement_32_a_pause_gives_workers_time_to_write(scene: Scene) -> Non
 
 def test_requirement_32_a_worker_that_waits_for_the_disk_is_not_ended(scene: Scene) -> None:
     """Its command has ended, its tree is empty, and its result is all that there is of the work."""
-    scene.launcher.waiting = {7}
+    scene.launcher.waiting = {7: WAITS_FOR_DISK}
     scene.attempts.stopping(ATTEMPT, "stopped", GRACE)
     assert scene.pass_by(3600.0) == [ATTEMPT]
     assert scene.attempts.settle(ATTEMPT) is None
@@ -135,7 +136,7 @@ def test_requirement_32_a_worker_that_waits_for_the_disk_is_not_ended(scene: Sce
 @pytest.mark.parametrize("waits", [False, True])
 def test_requirement_32_a_worker_that_lingers_is_ended_unless_it_waits_for_the_disk(scene: Scene, waits: bool) -> None:
     scene.hand.finish(EXIT)
-    scene.launcher.waiting = {7} if waits else set()
+    scene.launcher.waiting = {7: WAITS_FOR_DISK} if waits else {}
     assert not scene.attempts.is_over(ATTEMPT, EXIT)
     scene.pass_by(LINGER)
     assert not scene.attempts.is_over(ATTEMPT, EXIT)
