@@ -25,18 +25,28 @@ LONGEST_PAUSE = 5.0
 _Found = TypeVar("_Found")
 
 
-def hand_in(record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[float], object]) -> bool:
-    """Write `exit.json` and announce it; False only where the bus is gone. `pause` waits for some seconds."""
+Late = Callable[[ExitRecord], ExitRecord]
+"""Writes what else is still to be written of an attempt, as far as that is possible now; returns the result then."""
+
+
+def hand_in(
+    record: ExitRecord, spec: WorkerSpec, hand: Hand, pause: Callable[[float], object], late: Late | None = None
+) -> bool:
+    """Write `exit.json` and announce it; False only where the bus is gone. `pause` waits for some seconds.
+
+    `late` is called before each try: what the result tells may have changed by then.
+    """
     patience = _Patience(pause)
-    written = False
+    written, before = False, record
     while True:
         try:
             if written:
                 hand.publish(result_message(spec.attempt, to_json(record)), durable=spec.durable)
             else:
+                before, record = record, late(record) if late else record
                 hand.finish(record, durable=spec.durable)
-        except AlreadyFinished:  # the file was written, then the disk was full for its message
-            written = True
+        except AlreadyFinished:  # the try before wrote the file, then the disk was full for its message
+            written, record = True, before
         except WireError:  # whatever ran in the attempt can have left a report that no message may carry
             record = replace(record, report=None, final_record=None)
         except (BusGone, FileNotFoundError):

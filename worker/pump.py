@@ -18,52 +18,69 @@ TAIL = 2048
 """Bytes of the end kept in memory for `exit.json`."""
 
 
+KEPT = 1 << 15
+"""Bytes kept in memory of what cannot be written now: the newest, for when the disk has room again."""
+
+
 class Log:
     """The files of one stream, and the end of it in memory."""
 
     def __init__(self, folder: str, name: str, cap: int) -> None:
         self.total = 0
         """Bytes produced by the command."""
-        self.lost = 0
-        """Bytes that could not be written (disk full)."""
+        self.errno: int | None = None
+        """Why something could not be written, the last time."""
         self.tail = b""
         self._folder = folder
         self._name = name
         self._cap = max(cap, 1)
         self._fd = -1
         self._segment = -1
+        self._rest = bytearray()
+        """The end of what was produced, as far as it is not written yet."""
+        self._given_up = 0
+
+    @property
+    def lost(self) -> int:
+        """Bytes that are not on disk, as that was full or something foreign is in the place of the file."""
+        return self._given_up + len(self._rest)
 
     def add(self, data: bytes) -> None:
-        """Keep `data`. A full disk, or something foreign in the place of the file, loses bytes, never the command: they
-        are counted in `lost`."""
+        """Keep `data`. What cannot be written waits in memory, as much as finds room there: it never costs the
+        command anything."""
         self.tail = (self.tail + data)[-TAIL:]
-        view = memoryview(data)
-        while view:
-            segment, offset = divmod(self.total, self._cap)
-            part = view[: self._cap - offset]
-            try:
-                self._write(segment, part)
-            except OSError:
-                self.lost += len(part)
-            self.total += len(part)
-            view = view[len(part) :]
+        self.total += len(data)
+        self._rest += data
+        self.retry()
+
+    def retry(self) -> None:
+        """Write what waits, as far as that is possible now."""
+        try:
+            while self._rest:
+                segment, offset = divmod(self.total - len(self._rest), self._cap)
+                if segment != self._segment:
+                    self._open(segment)
+                with memoryview(self._rest) as view:
+                    written = os.write(self._fd, view[: self._cap - offset])
+                del self._rest[:written]
+        except OSError as error:
+            self.errno = error.errno
+            over = max(len(self._rest) - KEPT, 0)
+            del self._rest[:over]
+            self._given_up += over
 
     def close(self) -> None:
-        """Close the file; nothing is added after that."""
+        """Write what waits, if that is possible, and close the file. It may be tried again later."""
+        self.retry()
+        self._close()
+
+    def _close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
-
-    def _write(self, segment: int, data: memoryview) -> None:
-        if segment != self._segment:
-            self._open(segment)
-        rest = data
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
+        self._fd = self._segment = -1
 
     def _open(self, segment: int) -> None:
-        self.close()
-        self._segment = -1
+        self._close()
         # The command can put anything in this place; a FIFO must not stop the worker, here or at a write.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._fd = os.open(self._path(segment), flags, 0o600)

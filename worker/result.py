@@ -39,7 +39,7 @@ def compose(
         started_at=utc(started_at),
         ended_at=utc(ended_at),
         seconds=round(finish.command.seconds or 0.0, 6),
-        log_bytes=_log_bytes(stdout, stderr),
+        log_bytes=log_bytes(stdout, stderr),
         timeout=spec.timeout,
         signals=_signals(finish.signals),
         tail=(stderr.tail or stdout.tail).decode(errors="replace"),
@@ -96,7 +96,10 @@ def _listed(processes: Iterable[Process]) -> list[dict[str, Any]]:
     return [{"pid": process.pid, "name": process.name} for process in processes]
 
 
-def _log_bytes(stdout: Log, stderr: Log) -> dict[str, int]:
-    produced = {"stdout": stdout.total, "stderr": stderr.total}
-    lost = stdout.lost + stderr.lost
-    return {**produced, "lost": lost} if lost else produced
+def log_bytes(stdout: Log, stderr: Log) -> dict[str, int]:
+    """Return what `exit.json` says of the output."""
+    found = {"stdout": stdout.total, "stderr": stderr.total}
+    if lost := stdout.lost + stderr.lost:
+        found["lost"] = lost
+        found["errno"] = (stdout if stdout.lost else stderr).errno or 0
+    return found

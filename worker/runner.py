@@ -10,7 +10,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bus.contract import Hand
@@ -41,9 +41,9 @@ from worker.core import (
     refusal,
 )
 from worker.environment import command_environment
-from worker.handing_in import FIRST_PAUSE, Sign, claim, hand_in, patiently, wait
+from worker.handing_in import FIRST_PAUSE, Late, Sign, claim, hand_in, patiently, wait
 from worker.pump import Log, Pump
-from worker.result import compose, not_started
+from worker.result import compose, log_bytes, not_started
 from worker.signals import Signals
 from worker.spawn import SpawnError, spawn
 
@@ -75,8 +75,8 @@ def run(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> int:
     """Carry out the attempt; return the exit code of the worker's own process, which nobody's decision rests on."""
     if not claim(hand, patiently(lambda: own_claim(spec, origin), wait), wait):
         return ALREADY_CLAIMED
-    record = _carry_out(spec, hand, origin, signals)
-    return 0 if hand_in(record, spec, hand, wait) else BUS_LOST
+    record, late = _carry_out(spec, hand, origin, signals)
+    return 0 if hand_in(record, spec, hand, wait, late) else BUS_LOST
 
 
 def own_claim(spec: WorkerSpec, origin: Origin) -> ProcRecord:
@@ -93,12 +93,14 @@ def own_claim(spec: WorkerSpec, origin: Origin) -> ProcRecord:
     )
 
 
-def _carry_out(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> ExitRecord:
+def _carry_out(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> tuple[ExitRecord, Late | None]:
     try:
-        why = refusal(spec, *_orders(hand))
-        return not_started(why) if why else _Run(spec, hand, origin, signals).carry_out()
+        if why := refusal(spec, *_orders(hand)):
+            return not_started(why), None
+        one = _Run(spec, hand, origin, signals)
+        return one.carry_out(), one.write_late
     except _NotBegun as error:
-        return not_started(str(error))
+        return not_started(str(error)), None
 
 
 def _orders(hand: Hand) -> tuple[str | None, int]:
@@ -243,6 +245,8 @@ class _Run:
             return
         self._look_for_stop_at = now + PERIOD
         self._publish_identity()
+        self._stdout.log.retry()
+        self._stderr.log.retry()
         reason = self._revoked() or ("stopped" if self._signals.stop_asked else None)
         if reason is not None:
             self._told_to_stop = True
@@ -364,6 +368,16 @@ class _Run:
                     break
             pump.close_reader()
             pump.log.close()
+
+    def write_late(self, record: ExitRecord) -> ExitRecord:
+        """Write output that the disk had no room for, if it has some now; return the result that says how much of it
+        is still missing."""
+        if not record.log_bytes.get("lost"):
+            return record
+        stdout, stderr = self._stdout.log, self._stderr.log
+        stdout.close()
+        stderr.close()
+        return replace(record, log_bytes=log_bytes(stdout, stderr))
 
 
 def _at_most(limit: int, hard: int) -> int:

@@ -20,7 +20,7 @@ from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerS
 from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
 from worker.handing_in import claim, hand_in
-from worker.pump import Log, Pump
+from worker.pump import KEPT, Log, Pump
 from worker.result import compose, not_started
 from worker.spawn import SpawnError, find_program, spawn
 from worker.tree import descendants, look_at_tree
@@ -131,15 +131,33 @@ def test_a_log_keeps_the_first_and_the_last_part(
         assert tail.endswith(whole[max(cap, len(whole) - cap) :])
 
 
-def test_a_log_that_cannot_be_written_counts_what_it_lost(tmp_path: Path) -> None:
-    log = Log(str(tmp_path / "gone"), "log", 100)
+def test_requirement_32_output_that_could_not_be_written_is_written_once_there_is_room(tmp_path: Path) -> None:
+    log = Log(str(tmp_path / "gone"), "log", 8)
     log.add(b"hello")
-    assert (log.total, log.lost, log.tail) == (5, 5, b"hello")
-    (tmp_path / "gone").mkdir()
+    assert (log.total, log.lost, log.errno, log.tail) == (5, 5, errno.ENOENT, b"hello")
     log.add(b" again")
+    assert log.lost == 11
+    (tmp_path / "gone").mkdir()
+    log.retry()
+    assert log.lost == 0
+    log.add(b", here")
     log.close()
     log.close()
-    assert (tmp_path / "gone" / "log").read_bytes() == b" again"
+    kept = [(tmp_path / "gone" / name).read_bytes() for name in ("log", "log.1", "log.2")]
+    assert kept == [b"hello ag", b"ain, her", b"e"]
+
+
+def test_requirement_32_of_output_that_cannot_be_written_for_long_the_newest_is_kept(tmp_path: Path) -> None:
+    log = Log(str(tmp_path / "gone"), "log", 1 << 20)
+    for _ in range(3):
+        log.add(b"x" * KEPT)
+    log.add(b"the end")
+    log.close()
+    assert log.lost == log.total == 3 * KEPT + 7
+    (tmp_path / "gone").mkdir()
+    log.close()
+    assert log.lost == 2 * KEPT + 7
+    assert (tmp_path / "gone" / "log").read_bytes() == b"x" * (KEPT - 7) + b"the end"
 
 
 @pytest.mark.parametrize("read", [False, True], ids=["nobody reads it", "somebody holds it open"])
@@ -246,7 +264,7 @@ def test_the_result_says_what_was_found(tmp_path: Path) -> None:
     out.close()
     assert record.verify == [{"argv": ["v"], "code": None, "signal": None, "error": "v: no"}]
     assert record.leftovers == {"killed": [{"pid": 7, "name": "d"}], "kept": [], "failed": True}
-    assert record.log_bytes == {"stdout": 3, "stderr": 2, "lost": 2}
+    assert record.log_bytes == {"stdout": 3, "stderr": 2, "lost": 2, "errno": errno.ENOENT}
     assert record.outputs == [{"path": "a", "exists": False}]
     assert record.timeout == spec.timeout
     assert record.signals == [{"name": "TERM", "after": 0.0}, {"name": "KILL", "after": 10.0}]
@@ -366,6 +384,27 @@ def test_a_result_written_but_not_announced_is_announced_later(
     hand = TroubledHand(finish=[_full(), AlreadyFinished("written before")], publish=[_full(), None])
     assert hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
     assert [message.type for message in hand.messages] == ["RESULT"]
+
+
+def test_requirement_32_what_could_not_be_written_is_tried_again_with_the_result_and_the_result_says_what_it_came_to(
+    pauses: tuple[list[float], Callable[[float], None]],
+) -> None:
+    """The message says what `exit.json` says, also where more could be written after that one."""
+    missing = iter([5, 3, 0])
+    written: list[int] = []
+
+    class Hand(TroubledHand):
+        def finish(self, exit: ExitRecord, *, durable: bool = False) -> None:
+            written.append(exit.log_bytes["lost"])
+            super().finish(exit, durable=durable)
+
+    def late(record: ExitRecord) -> ExitRecord:
+        return replace(record, log_bytes={"lost": next(missing)})
+
+    hand = Hand(finish=[_full(), _full(), AlreadyFinished("written before")], publish=[None])
+    assert hand_in(not_started("revoked"), SPEC, hand, pauses[1], late)  # type: ignore[arg-type]
+    assert written == [5, 3, 0]
+    assert hand.messages[0].payload["log_bytes"] == {"lost": 3}
 
 
 @pytest.mark.parametrize("error", [BusGone("gone"), FileNotFoundError(errno.ENOENT, "gone")])
