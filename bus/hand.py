@@ -131,11 +131,12 @@ class FileHand:
         message = result_message(self.attempt, body)
         check_foreign(exit, message)
         scratch = f"{self.attempt}.exit"
-        if not self._fs.publish(scratch, self._tmp, layout.EXIT, self._at, _line(body), sync=durable):
-            raise AlreadyFinished(f"{self.attempt} has a result already", path=layout.attempt_dir(self.attempt))
+        made = self._fs.publish(scratch, self._tmp, layout.EXIT, self._at, _line(body), sync=durable)
         if durable:  # the result lies in a folder whose own name, and that of the one above, must survive as well
             for folder in (layout.bucket_dir(self.attempt), layout.ATTEMPTS):
                 self._fs.sync(self._folders.fd(folder))
+        if not made:  # perhaps by a call before this one, which failed behind it
+            raise AlreadyFinished(f"{self.attempt} has a result already", path=layout.attempt_dir(self.attempt))
         self.publish(message, durable=durable)
 
     def close(self) -> None:

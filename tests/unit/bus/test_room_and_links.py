@@ -8,17 +8,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from bus import control, layout
 from bus._fs import FileSystem
-from bus.errors import BusError, JournalBlocked, NoSpace
+from bus.errors import AlreadyFinished, BusError, JournalBlocked, NoSpace
 from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.reader import open_reader
 from bus.wire import ExitRecord, Message, ProcRecord, Stamp, TaskId
+from conductor.testing.disk import ModelDisk, ModelProcess
 
 NOW = Stamp(1.0, 2.0, "boot")
 ATTEMPT = layout.attempt_id(TaskId("1"), 1, "0a1b2c3d")
@@ -295,3 +297,29 @@ def test_no_umask_makes_what_we_cannot_use_ourselves(root: Path) -> None:
     modes = {name: mode for name, mode in modes.items() if not (root / name).is_symlink()}
     runnable = {name for name in modes if (root / name).is_dir() or name == "bin/conductor"}
     assert {name: oct(mode) for name, mode in modes.items() if mode != (0o700 if name in runnable else 0o600)} == {}
+
+
+def test_a_result_that_was_written_before_the_disk_failed_is_safe_once_that_is_said() -> None:
+    """The first call fails behind the link; the second finds the file there, and has all above it on disk, too."""
+    disk = ModelDisk(Random(0))
+    worker = disk.process()
+    host = open_host("/bus", fs=disk.process())
+    host.stage("WORKER_DISPATCHED", {}, NOW, task=TaskId("1"), attempt=ATTEMPT)
+    host.commit()
+    host.create_attempt(ATTEMPT)
+    hand = open_hand("/bus", ATTEMPT, fs=worker)
+    result = ExitRecord(started=True, ended_by="self", command={"code": 0, "signal": None})
+
+    def fail(process: ModelProcess, call: str) -> None:
+        disk.faults.read_only = call == "unlink" and process.about == f"{ATTEMPT}.exit"
+
+    worker.before = fail
+    with pytest.raises(OSError, match="Read-only"):
+        hand.finish(result, durable=True)
+    worker.before, disk.faults.read_only = None, False
+    with pytest.raises(AlreadyFinished):
+        hand.finish(result, durable=True)
+    disk.power_cut(Random(5))
+    found = open_host("/bus", fs=disk.process()).read_exit(ATTEMPT)
+    assert found is not None
+    assert found.command == result.command
