@@ -14,7 +14,6 @@ from typing import Protocol, assert_never
 from bus.contract import Host
 from bus.errors import JournalBlocked
 from bus.wire import AttemptId, Record
-from conductor.core import policy
 from conductor.core.codec import encode
 from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired
 from conductor.core.instructions import (
@@ -192,8 +191,8 @@ class Driver:
     def _heed_shortage(self, entries: list[Entry], now: float) -> None:
         """Start less while workers find no room for their commands."""
         for entry in entries:
-            if isinstance(entry.fact, ResultReceived) and (lacking := policy.shortage(entry.fact.exit)):
-                self._launches.ran_short(lacking, now)
+            if isinstance(entry.fact, ResultReceived):
+                self._launches.heard(entry.fact.attempt, entry.fact.exit, now)
 
     def _pass(self, entries: list[Entry]) -> None:
         ports = self._ports
@@ -261,7 +260,7 @@ class Driver:
                 self._attempts.stopping(attempt, reason, ports.stop_grace)
             case CloseAttempt(_, attempt):
                 self._attempts.closed(attempt)
-                self._launches.closed(attempt)
+                self._launches.closed(attempt, now)
                 ports.host.close_attempt(attempt)
             case StartTimer(key, seconds):
                 self._timers.start(key, now + seconds)
@@ -275,7 +274,7 @@ class Driver:
     def _sleep(self, look_again: float | None) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts or self._shortage.why is not None
+        anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts or self._shortage.lasts
         relaxed = ports.watch_works() and not anxious
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         if look_again is not None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from bus.contract import Host
 from bus.errors import AttemptExists, BusError, BusGone, NoSpace
 from bus.errors import Shortage as BusShortage
-from bus.wire import AttemptId, WorkerSpec
+from bus.wire import AttemptId, ExitRecord, WorkerSpec
+from conductor.core import policy
 from conductor.core.events import Fact, LaunchFailed
 from conductor.core.instructions import LaunchWorker
 from conductor.runtime.attempts import Attempts
@@ -55,6 +56,8 @@ class Launches:
         self._held: deque[LaunchWorker] = deque()
         self._made: dict[AttemptId, LaunchWorker] = {}
         """Open attempts whose folder was made here."""
+        self._working: set[AttemptId] = set()
+        """Those of them that have a worker, or soon will."""
         self._next_try = 0.0
 
     def hold(self, now: float) -> None:
@@ -69,8 +72,8 @@ class Launches:
     def go_on(self, now: float) -> list[Fact]:
         """Launch what is held back, as far as disk and machine let us; `now` is monotonic."""
         facts: list[Fact] = []
-        self._ask_probe()
-        while self._held and now >= self._next_try and self._shortage.may_try(now):
+        self._ask_probe(now)
+        while self._held and now >= self._next_try and self._shortage.may_try(now, len(self._working)):
             wanted = self._held[0]
             try:
                 self._launch(wanted)
@@ -79,7 +82,7 @@ class Launches:
                 self._next_try = now + RETRY_PERIOD
                 return facts
             except (BusShortage, MachineShort) as error:
-                self._shortage.met(str(error), now)
+                self._shortage.met(str(error), now, len(self._working))
                 break
             except AttemptExists:
                 # The journal forgot that it was launched (its end was cut in a repair): what is there tells the rest.
@@ -91,8 +94,8 @@ class Launches:
             self._held.popleft()
         if now >= self._next_try:
             self._pause.met(_PART, None)
-        if not self._held and self._shortage.may_try(now):
-            self._shortage.give_up()
+        if not self._held:
+            self._shortage.end(now)
         self._host.tell_pause(self._shortage.why and f"no worker can be started ({self._shortage.why})")
         return facts
 
@@ -104,21 +107,27 @@ class Launches:
         short = [
             attempt for attempt in self._made if self._launcher.ran_short(attempt) and self._attempts.is_wanted(attempt)
         ]
+        self._working.difference_update(short)
         for attempt in short:
             self._attempts.closed(attempt)
-            self._shortage.met(str(self._launcher.failure(attempt)), now)
+            self._shortage.met(str(self._launcher.failure(attempt)), now, len(self._working))
         self._held.extendleft(self._made[attempt] for attempt in reversed(short))
         return set(short)
 
-    def ran_short(self, why: str, now: float) -> None:
-        """A worker could not start its command: this machine ran short of something."""
-        self._shortage.met(why, now)
+    def heard(self, attempt: AttemptId, exit: ExitRecord, now: float) -> None:
+        """A result came: it may say that this machine ran short of something, or that there was room."""
+        if lacking := policy.shortage(exit):
+            self._working.discard(attempt)
+            self._shortage.met(lacking, now, len(self._working))
+        elif attempt == self._shortage.probe and exit.command is not None and exit.command.get("code") == 0:
+            self._shortage.found_room(len(self._working))
 
-    def closed(self, attempt: AttemptId) -> None:
+    def closed(self, attempt: AttemptId, now: float) -> None:
         """The end of an attempt is journaled."""
         self._made.pop(attempt, None)
-        if attempt == self._shortage.probe:  # not for a shortage, of which we were told before
-            self._shortage.over()
+        self._working.discard(attempt)
+        if attempt == self._shortage.probe:
+            self._shortage.proved_nothing(now)
 
     def forget(self, attempt: AttemptId) -> list[Fact]:
         """Give up a launch that is held back, because its attempt is to be stopped."""
@@ -144,7 +153,8 @@ class Launches:
         self._made[wanted.attempt] = wanted
         self._launcher.launch(order.spec, live)
         self._attempts.opened(wanted.task, wanted.attempt)
-        self._shortage.tried(wanted.attempt)
+        self._shortage.tried(wanted.attempt, len(self._working))
+        self._working.add(wanted.attempt)
 
     def _live(self, wanted: LaunchWorker, files: Mapping[str, bytes]) -> int:
         try:
@@ -154,10 +164,10 @@ class Launches:
                 raise
             return self._host.lock_attempt(wanted.attempt)  # made at an earlier try, and no worker came
 
-    def _ask_probe(self) -> None:
+    def _ask_probe(self, now: float) -> None:
         """See whether the command of the worker that was started to find out runs."""
         probe = self._shortage.probe
         if probe is not None:
             with suppress(OSError):  # cannot be told now
                 if self._host.read_command(probe) is not None:
-                    self._shortage.over()
+                    self._shortage.runs(now, len(self._working))

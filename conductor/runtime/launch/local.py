@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bus.layout import PROC, attempt_dir
+from bus.layout import LIVE, PROMPT, REVOKED, TASK, attempt_dir
 from bus.process import (
     HAVE_PIDFD,
     HAVE_PROC,
@@ -38,6 +38,10 @@ AT_ONCE = 1000
 ANSWER_LIMIT = 10.0
 """Seconds that an order may stay unanswered. A fork takes milliseconds, on a machine that swaps perhaps a second; who
 has not answered by then hangs or was suspended, and the run would hang with it."""
+
+
+_AS_MADE = frozenset({LIVE, PROMPT, TASK, REVOKED})
+"""What the conductor alone puts into the folder of an attempt."""
 
 
 @dataclass(slots=True)
@@ -127,7 +131,8 @@ class LocalLauncher:
     def may_have_run(self, attempt: AttemptId) -> bool:
         """Tell whether there was a worker, or any other process of the attempt. See `base.Launcher.may_have_run`."""
         worker = self._workers.get(attempt)
-        return (worker is not None and worker.existed) or self._survivors.met(attempt)
+        begun = worker is not None and worker.existed and not (worker.life == "ended" and _is_unclaimed(worker.folder))
+        return begun or self._survivors.met(attempt)
 
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM to the worker, now or as soon as its pid is known."""
@@ -300,8 +305,16 @@ def _watch(worker: _Worker, pid: int, ticks: int) -> bool:
 
 
 def _is_unclaimed(folder: str) -> bool:
-    """Tell whether the folder of an attempt is as it was made; a command that was started might have deleted it."""
-    return os.path.isdir(folder) and not os.path.lexists(os.path.join(folder, PROC))
+    """Tell whether the folder of an attempt is as it was made: then its worker began nothing.
+
+    A command that was started might have deleted the claim; then the folder changed after all that is in it was made.
+    """
+    try:
+        names = set(os.listdir(folder))
+        made = max(os.lstat(os.path.join(folder, name)).st_ctime_ns for name in names)
+        return LIVE in names and names <= _AS_MADE and os.lstat(folder).st_mtime_ns <= made
+    except (OSError, ValueError):
+        return False
 
 
 def _is(worker: _Worker) -> bool:

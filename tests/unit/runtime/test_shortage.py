@@ -10,11 +10,12 @@ import pytest
 
 from bus.wire import AttemptId, WorkerSpec
 from conductor.core.task import Done
-from conductor.runtime.shortage import FIRST, LONGEST, Shortage
+from conductor.runtime.shortage import FIRST, LONGEST, STEADY, Shortage
 from conductor.testing import ending
 from tests.unit.runtime.stage import Stage, Workers, go_on
 
 NO_PROCESSES = "fork: Resource temporarily unavailable"
+PROBE = AttemptId("1~1-0a1b2c3d")
 ONCE = ["WORKER_DISPATCHED", "RESULT", "ATTEMPT_ENDED", "TASK_COMPLETE"]
 
 
@@ -108,7 +109,7 @@ def test_while_something_is_lacking_one_worker_tells_and_the_others_wait(stage: 
     one.watcher.asleep += [lambda: [one.workers.end(a, ending("ok")) for a in list(one.workers.orders)] and None]
     one.run()
     assert set(alive[1:-2]) == {1}
-    assert alive[-1] == 3
+    assert alive[-1] == 2, "one more at a time"
     assert said(one) == ["paused", "resumed"]
 
 
@@ -140,23 +141,86 @@ def test_an_attempt_that_is_to_be_stopped_is_not_launched_again(stage: Callable[
 def test_tries_are_further_and_further_apart() -> None:
     texts: list[str] = []
     shortage = Shortage(texts.append)
-    assert shortage.may_try(0.0)
+    assert shortage.may_try(0.0, 0)
     now, pauses = 0.0, []
     for _ in range(8):
-        shortage.met("fork", now)
-        shortage.met("fork", now)  # of another worker that was started with it
-        assert not shortage.may_try(now)
+        shortage.met("fork", now, 0)
+        shortage.met("fork", now, 0)  # of another worker that was started with it
+        assert not shortage.may_try(now, 0)
         again = shortage.next_try()
         assert again is not None
         pauses.append(again - now)
         now = again
-        assert shortage.may_try(now)
-        shortage.tried(AttemptId("1~1-0a1b2c3d"))
+        assert shortage.may_try(now, 0)
+        shortage.tried(PROBE, 0)
         assert shortage.next_try() is None
-        assert not shortage.may_try(now + LONGEST)
+        assert not shortage.may_try(now + LONGEST, 1)
     assert pauses == [FIRST, 2.0, 4.0, 8.0, 16.0, LONGEST, LONGEST, LONGEST]
-    shortage.over()
-    assert shortage.may_try(0.0)
+    shortage.found_room(1)
+    assert shortage.may_try(now, 1)
     assert [text.split(":")[0] for text in texts] == ["paused", "resumed"]
-    shortage.met("fork", now)
+    shortage.met("fork", now + 1.0, 1)
+    assert shortage.next_try() == now + 1.0 + LONGEST, "not forgotten at the first command that runs"
+    shortage.end(now + 2.0)
+    assert shortage.lasts, "a try failed a moment ago"
+    shortage.end(now + 1.0 + LONGEST)
+    assert not shortage.lasts
+    shortage.met("fork", now, 0)
     assert shortage.next_try() == now + FIRST
+    assert [text.split(":")[0] for text in texts] == ["paused", "resumed", "paused"]
+
+
+def test_requirement_32_after_a_shortage_one_worker_more_at_a_time_is_started() -> None:
+    """Room for four: the fifth finds none, and one more is tried only when a command has run for some time."""
+    texts: list[str] = []
+    shortage = Shortage(texts.append)
+    shortage.met("fork", 0.0, 4)
+    assert shortage.may_try(0.0, 3), "as many as found room together"
+    assert not shortage.may_try(0.0, 4)
+    now = FIRST
+    for working in range(4, 7):
+        assert shortage.may_try(now, working)
+        shortage.tried(PROBE, working)
+        shortage.runs(now, working + 1)
+        assert not shortage.may_try(now, working + 1), "its command has just begun"
+        shortage.runs(now + STEADY, working + 1)
+        now += STEADY
+    shortage.tried(PROBE, 7)
+    shortage.proved_nothing(now)
+    assert shortage.may_try(now, 6)
+    assert not shortage.may_try(now, 7)
+    assert shortage.may_try(now + FIRST, 7)
+    assert [text.split(":")[0] for text in texts] == ["paused", "resumed"]
+
+
+def test_requirement_32_a_run_at_the_limit_says_once_that_it_waits_and_keeps_to_what_finds_room(
+    stage: Callable[..., Stage],
+) -> None:
+    """Six tasks, room for two workers at a time: no try costs an attempt, and people read two lines."""
+    one = stage(*"123456", retries=0, restart_intensity=0)
+    most = 0
+    ends: dict[AttemptId, int] = {}
+
+    def one_of_two(spec: WorkerSpec, workers: Workers) -> None:
+        nonlocal most
+        alive = sum(life == "running" for life in workers.lives.values())
+        if alive > 2:
+            no_command(spec, workers)
+            return
+        most = max(most, alive)
+        one.bus.hand(spec.attempt).started(1, 1, 1)
+        ends[spec.attempt] = one.watcher.sleeps + 4
+
+    def later() -> None:
+        for attempt in [attempt for attempt, at in ends.items() if at <= one.watcher.sleeps]:
+            del ends[attempt]
+            one.workers.end(attempt, ending("ok"))
+
+    one.workers.behaviour |= dict.fromkeys("123456", one_of_two)
+    one.watcher.asleep = [later] * 400
+    one.run()
+    assert all(isinstance(one.status(task), Done) for task in "123456")
+    assert most == 2
+    assert said(one) == ["paused", "resumed"]
+    ended = [record.payload for record in one.bus.reader().records() if record.type == "ATTEMPT_ENDED"]
+    assert len(ended) - 6 < 10, "the tries are few"

@@ -21,6 +21,7 @@ from worker.core import (
     Finish,
     Instruction,
     LookAtTree,
+    NotSignalled,
     NotStarted,
     Phase,
     Process,
@@ -32,6 +33,7 @@ from worker.core import (
     StopRequested,
     Tick,
     TreeSeen,
+    TreeUnseen,
     refusal,
 )
 
@@ -349,6 +351,8 @@ _EVENTS = st.one_of(
     st.builds(Exited, st.sampled_from([0, 1]), st.none()),
     st.builds(StopRequested, st.just("stopped")),
     st.just(Tick()),
+    st.just(TreeUnseen()),
+    st.just(NotSignalled()),
     st.builds(TreeSeen, st.sampled_from([(), (DAEMON,), (GPG,), (DAEMON, GPG)])),
 )
 
@@ -370,3 +374,49 @@ def test_every_event_is_accepted_in_every_phase_and_the_end_comes_once(
         ends += sum(isinstance(instruction, Finish) for instruction in told)
         assert run.session.wait() >= 0.0
     assert ends <= 1
+
+
+# --- a machine that is too short of something to look ---------------------------------------------------------------
+
+
+def test_requirement_32_finished_work_waits_until_its_tree_can_be_seen() -> None:
+    run = Run(replace(SPEC, heartbeat=0.0))
+    run.tell(Started(), Exited(0, None), TreeUnseen())
+    looks = 0
+    for _ in range(100):
+        told = run.pass_time(PERIOD)
+        assert set(map(type, told)) <= {LookAtTree}, "nothing is concluded"
+        looks += len(told)
+        run.tell(TreeUnseen())
+    assert 50 <= looks <= 200, "and the worker does not spin"
+    finish = run.end(TreeSeen(()))
+    assert (finish.ended_by, finish.command.code, finish.tree_empty, finish.killed) == ("self", 0, True, ())
+
+
+def test_requirement_32_what_was_left_behind_unseen_is_swept_once_it_is_seen() -> None:
+    run = Run()
+    run.tell(Started(), Exited(0, None), TreeUnseen())
+    run.pass_time(PERIOD)
+    assert signals(run.tell(TreeSeen((DAEMON,)))) == [SendSignal("TERM", everyone=True)]
+    assert run.end(TreeSeen(())).killed == (DAEMON,)
+
+
+def test_requirement_32_a_signal_that_reached_nobody_is_sent_again() -> None:
+    run = Run()
+    run.tell(Started(), StopRequested("cancelled"), NotSignalled())
+    assert signals(run.pass_time(PERIOD)) == [SendSignal("TERM", everyone=True)]
+    assert signals(run.pass_time(9.0)) == []
+
+
+def test_requirement_32_a_tree_that_cannot_be_seen_is_not_given_up() -> None:
+    run = Run()
+    run.tell(Started(), StopRequested("cancelled"))
+    run.pass_time(SPEC.ladder.terminate + 0.1)
+    run.tell(Exited(None, 9), NotSignalled(), TreeUnseen())
+    told = run.pass_time(10 * UNKILLABLE_AFTER)
+    assert not any(isinstance(one, Finish) for one in told)
+    assert SendSignal("KILL", everyone=True) in told
+    run.tell(TreeSeen((DAEMON,)))
+    [*_, finish] = run.pass_time(PERIOD)
+    assert isinstance(finish, Finish)
+    assert not finish.tree_empty
