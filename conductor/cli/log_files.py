@@ -7,10 +7,14 @@ nothing is taken for small: sizes are asked for first, and of what is too much o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bus.errors import BusUnsafe
 from bus.reader import Pieces
+
+MOST_DIGITS = 12
+"""Digits of a piece's number, at most: nobody prints more, and what stands there besides is no output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,12 @@ class Span:
 class LogReader:
     """Reads one stream of an attempt, again and again for what is new."""
 
-    def __init__(self, pieces: Pieces, name: str) -> None:
+    def __init__(self, pieces: Pieces, name: str, notice: Callable[[str], None] = lambda text: None) -> None:
+        """`notice` is told, once each, of later pieces that are no files: the good ones are read all the same."""
         self._pieces = pieces
         self._name = name
+        self._notice = notice
+        self._odd: set[int] = set()
         self._segment = 0
         self._offset = 0
         self._size = 0
@@ -58,7 +65,7 @@ class LogReader:
                 yield from self.read(part)
 
     def parts(self, most: int) -> list[Span | Gap]:
-        """Tell what `fresh` would yield, and count it as seen. Raises BusUnsafe where a piece is no file."""
+        """Tell what `fresh` would yield, and count it as seen. Raises BusUnsafe where the first piece is no file."""
         return both_ends(list(self._parts()), most)
 
     def read(self, span: Span) -> Iterator[bytes]:
@@ -86,7 +93,19 @@ class LogReader:
     def _segments(self) -> list[int]:
         head = self._name + "."
         names = (name.removeprefix(head) for name in self._pieces.names() if name.startswith(head))
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+        numbers = (int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS)
+        return sorted(number for number in numbers if self._is_file(number))
+
+    def _is_file(self, number: int) -> bool:
+        """Tell whether a piece is a file; the command can put anything in its place."""
+        try:
+            self._pieces.size(self._file(number))
+        except BusUnsafe as error:
+            if number not in self._odd:
+                self._odd.add(number)
+                self._notice(f"{error.path}: {error.message}; it is left out")
+            return False
+        return True
 
     def _file(self, number: int) -> str:
         return f"{self._name}.{number}" if number else self._name

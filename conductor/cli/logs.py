@@ -132,7 +132,7 @@ def _newest(reader: FileReader, task: str) -> AttemptId | None:
 def _open_streams(reader: FileReader, attempt: AttemptId) -> tuple[LogReader, LogReader] | None:
     """Open what is kept of an attempt, for as long as this process lives; None where nothing is."""
     pieces = reader.open_pieces(attempt)
-    return (LogReader(pieces, layout.STDOUT), LogReader(pieces, layout.STDERR)) if pieces else None
+    return (LogReader(pieces, layout.STDOUT, err), LogReader(pieces, layout.STDERR, err)) if pieces else None
 
 
 class _Copy:

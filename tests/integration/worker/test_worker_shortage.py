@@ -128,7 +128,7 @@ def test_requirement_8_without_descriptors_nothing_is_proved_to_be_gone(monkeypa
     ]
     try:
         assert [info.pid for info in tree.look_at_tree(os.getpid(), child.pid)] == [child.pid]
-        monkeypatch.setattr(process.os, "listdir", then_short)
+        monkeypatch.setattr(os, "listdir", then_short)
         for one in looks:
             with pytest.raises(OSError, match="Too many open files"):
                 one()

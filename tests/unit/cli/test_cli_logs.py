@@ -61,6 +61,21 @@ def test_req27_a_link_in_place_of_a_log_is_refused(tmp_path: Path, folder: Piece
         read(LogReader(folder, "log"))
 
 
+def test_req27_a_folder_in_place_of_a_later_piece_is_named_and_the_good_pieces_are_shown(
+    tmp_path: Path, folder: Pieces
+) -> None:
+    said: list[str] = []
+    (tmp_path / "log").write_bytes(b"01")
+    (tmp_path / "log.1").write_bytes(b"23")
+    (tmp_path / "log.7").mkdir()
+    (tmp_path / "log.99999999999999999999999999").write_bytes(b"no piece")
+    (tmp_path / "log.9").write_bytes(b"45")
+    reader = LogReader(folder, "log", said.append)
+    assert read(reader) == [b"01", b"23", Gap(14), b"45"]
+    assert read(reader) == []
+    assert said == ["attempts/0/x/log.7: the output cannot be read: not a regular file; it is left out"]
+
+
 def test_of_what_is_too_much_both_ends_stay_whatever_the_pieces() -> None:
     parts = [Span(0, 0, 10), Gap(5), Span(2, 0, 10), Span(3, 0, 10)]
     for most in range(31):

@@ -161,10 +161,11 @@ def test_tries_are_further_and_further_apart() -> None:
     assert [text.split(":")[0] for text in texts] == ["paused", "resumed"]
     shortage.met("fork", now + 1.0, 1)
     assert shortage.next_try() == now + 1.0 + LONGEST, "not forgotten at the first command that runs"
-    shortage.end(now + 2.0)
-    assert shortage.lasts, "a try failed a moment ago"
-    shortage.end(now + 1.0 + LONGEST)
-    assert not shortage.lasts
+    lasts = []
+    for moment in (2.0, 1.0 + LONGEST):
+        shortage.end(now + moment)
+        lasts.append(shortage.lasts)
+    assert lasts == [True, False], "not while a try failed a moment ago"
     shortage.met("fork", now, 0)
     assert shortage.next_try() == now + FIRST
     assert [text.split(":")[0] for text in texts] == ["paused", "resumed", "paused"]
