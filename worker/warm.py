@@ -145,18 +145,32 @@ def _pidfd(pid: int) -> int:
 def _work(spec: WorkerSpec, origin: Origin, bonds: Bonds) -> int:
     """Be the worker of `spec`; holds the lock `live` by having inherited it.
 
-    For what this machine is short of it waits: it has begun nothing, so that it could do nothing better than end and be
-    made again.
+    For what this machine is short of it waits; told to stop meanwhile it ends at once, as it has begun nothing.
     """
     try:
         os.setsid()
         bonds.become_subreaper()
-        signals = patiently(Signals, wait)
+        hand = patiently(lambda: open_hand(spec.bus, spec.attempt), _wait_unless_stopped)
+        signals = patiently(Signals, _wait_unless_stopped)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        return run(spec, patiently(lambda: open_hand(spec.bus, spec.attempt), wait), origin, signals)
+        return run(spec, hand, origin, signals)
+    except _ToldToStop:
+        return 0
     except BaseException:
         _say_broken(spec)
         return WORKER_BROKE
+
+
+class _ToldToStop(Exception):
+    """TERM came before anything was begun."""
+
+
+def _wait_unless_stopped(seconds: float) -> None:
+    """Wait while TERM is held back. Raises _ToldToStop as soon as it comes."""
+    if not hasattr(signal, "sigtimedwait"):  # macOS
+        wait(seconds)
+    elif signal.sigtimedwait((signal.SIGTERM,), seconds) is not None:
+        raise _ToldToStop
 
 
 def _say_broken(spec: WorkerSpec) -> None:

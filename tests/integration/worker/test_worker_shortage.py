@@ -85,15 +85,16 @@ def is_settled(bench: Bench, spec: WorkerSpec) -> bool:
     return bench.life(spec.attempt) == "ended" or any(name_of(pid) == WAITS_FOR_FILES for pid in workers(bench))
 
 
-def test_a_worker_that_died_before_its_claim_ran_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_worker_that_ended_before_its_claim_ran_nothing(bench: Bench, how: signal.Signals) -> None:
     bench.run(("true",))
     spec = bench.spec(("true",))
     with limited(bench.launcher.warm_pid, resource.RLIMIT_NOFILE, 5):
         bench.send(spec, bench.host.create_attempt(spec.attempt))
         wait_for(lambda: is_settled(bench, spec), "the worker to wait")
         for worker in workers(bench):
-            os.kill(worker, signal.SIGKILL)
-    wait_for(lambda: bench.life(spec.attempt) == "ended", "its end")
+            os.kill(worker, how)
+        wait_for(lambda: bench.life(spec.attempt) == "ended", "its end")
     wait_for(lambda: bench.launcher.kill_tree(spec.attempt, NO_TRACE), "an empty tree")
     assert not bench.launcher.may_have_run(spec.attempt)
 
@@ -109,7 +110,7 @@ def test_a_worker_whose_command_deleted_its_claim_may_have_run(bench: Bench) -> 
     wait_for(lambda: bench.launcher.kill_tree(spec.attempt, NO_TRACE), "an empty tree")
 
 
-def test_requirement_8_without_descriptors_nothing_is_proved_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_descriptors_nothing_is_proved_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even where they are used up between the listing of /proc and the look at a process."""
     child = subprocess.Popen(["sleep", "77"])
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
