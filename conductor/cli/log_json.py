@@ -5,23 +5,32 @@ from __future__ import annotations
 import codecs
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from bus.wire import dumps
 from conductor.cli.escape import json_text
 from conductor.cli.log_files import Gap, LogReader, Span
+from conductor.cli.log_loss import Loss
 
 MOST = 24 << 20
 """Bytes of a stream that are printed: as many as a worker keeps of it, unless `log_cap` says more."""
 
 
-def print_streams(task: str, attempt: str, stdout: LogReader, stderr: LogReader) -> None:
+def print_streams(task: str, attempt: str, stdout: LogReader, stderr: LogReader, loss: Loss | None) -> None:
     """Print the object. Nothing is printed where a stream cannot be read: raises BusUnsafe before."""
     streams = {"stdout": (stdout, stdout.parts(MOST)), "stderr": (stderr, stderr.parts(MOST))}
     _write(f'{{\n  "task": {_text(task)},\n  "attempt": {_text(attempt)}')
     for name, (reader, parts) in streams.items():
         _write(f',\n  "{name}": ')
         _print_stream(reader, parts)
+    _write(f',\n  "lost": {json_text(dumps(_lost(loss)))}')
     _write("\n}\n")
+
+
+def _lost(loss: Loss | None) -> dict[str, Any] | None:
+    if loss is None:
+        return None
+    return {"bytes": loss.size, "why": loss.why, "stream": loss.stream, "end": loss.tail}
 
 
 def _print_stream(reader: LogReader, parts: Sequence[Span | Gap]) -> None:

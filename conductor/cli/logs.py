@@ -19,6 +19,7 @@ from conductor.cli.escape import lines
 from conductor.cli.load import check_planned, known_tasks, load, open_track
 from conductor.cli.log_files import Gap, LogReader
 from conductor.cli.log_json import print_streams
+from conductor.cli.log_loss import Loss, loss_of
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import err, is_terminal, print_json
 from conductor.cli.polling import pause
@@ -29,6 +30,10 @@ LOOK_EVERY = 0.25
 
 MOST = 1 << 30
 """Bytes of a stream that are shown at one look: far more than a worker keeps of it, unless `log_cap` says more."""
+
+
+TAIL = 2048
+"""Bytes of the end of a stream that a result holds."""
 
 
 @click.command(
@@ -60,13 +65,13 @@ def logs(
     streams = _open_streams(reader, attempt) if reader and attempt else None
     if reader is None or attempt is None or streams is None:
         if as_json:
-            print_json({"task": task, "attempt": attempt, "stdout": None, "stderr": None})
+            print_json({"task": task, "attempt": attempt, "stdout": None, "stderr": None, "lost": None})
         elif attempt is not None:
             err(f"nothing is kept of {attempt}")
         else:
             err(f"there is no output: {'the task has not started' if reader else place.no_bus()}")
     elif as_json:
-        print_streams(task, attempt, *streams)
+        print_streams(task, attempt, *streams, loss_of(reader, attempt))
     else:
         stdout, stderr = streams
         folder = place.bus / layout.attempt_dir(attempt)
@@ -86,8 +91,18 @@ def _show(reader: Reader, attempt: AttemptId, copies: Sequence[_Copy], *, follow
             copy.fresh()
         if live:
             pause(LOOK_EVERY)
-    if is_terminal(sys.stderr) and not any(copy.copied for copy in copies):
+    if loss := loss_of(reader, attempt):
+        _tell(loss, copies)
+    elif is_terminal(sys.stderr) and not any(copy.copied for copy in copies):
         err("it has printed nothing")
+
+
+def _tell(loss: Loss, copies: Sequence[_Copy]) -> None:
+    """Say what is missing, and show the end of it that the result holds, unless it was shown."""
+    err(f"[{loss.text}]")
+    if loss.tail and not any(copy.ends_with(loss.tail) for copy in copies):
+        err(f"[the end of its {loss.stream}, from its result:]")
+        err(lines(loss.tail.removesuffix("\n")))
 
 
 def find_attempt(track: Track, reader: FileReader, task: str, number: int | None) -> AttemptId | None:
@@ -146,11 +161,18 @@ class _Copy:
         self.copied = False
         """Whether there was anything."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._end = b""
+        """The last bytes copied, as many as a result has of them."""
+
+    def ends_with(self, tail: str) -> bool:
+        """Tell whether this is the last that was copied."""
+        return self._end.decode(errors="replace").endswith(tail)
 
     def fresh(self) -> None:
         """Copy what is new."""
         for piece in self._source.fresh(MOST):
             self.copied = True
+            self._end = b"" if isinstance(piece, Gap) else (self._end + piece)[-TAIL:]
             if isinstance(piece, Gap):
                 self._target.flush()
                 why = f"are left out here, and are in {self._folder}/" if piece.is_kept else "were not kept"

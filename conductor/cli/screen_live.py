@@ -20,6 +20,7 @@ from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text,
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
 from conductor.cli.phrases import BEGINS, draining, phrase
 from conductor.cli.rows import rows_of, seconds_left, totals_of
+from conductor.cli.seen import as_seen
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.terminal import SHOW_CURSOR, Suspension, in_background
@@ -115,7 +116,7 @@ class LiveScreen:
         if wait > 0:
             return wait
         begun = self._clock.monotonic()
-        self._draw(view(), now)
+        self._draw(as_seen(view(), self._reader), now)
         self._cost = self._clock.monotonic() - begun
         return CLOCK
 

@@ -26,6 +26,7 @@ from conductor.cli.output import (
     wants_colour,
 )
 from conductor.cli.rows import rows_of
+from conductor.cli.seen import as_seen
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import never_run_data, status_data
 from conductor.core.view import RunView
@@ -85,8 +86,9 @@ def _never_run(track: Track, loaded: Loaded | None, notices: Notices, *, as_json
 
 def as_text(track: Track, loaded: Loaded, notices: Notices, now: float, *, colour: bool) -> str:
     """Return the page that people read; `now` is the wall clock."""
-    head = _head(loaded, now, colour=colour)
-    return "\n".join([head, "", _listing(loaded.view, now, colour=colour), *_foot(track, loaded, notices)])
+    view = as_seen(loaded.view, loaded.reader)
+    head = _head(loaded, view, now, colour=colour)
+    return "\n".join([head, "", _listing(view, now, colour=colour), *_foot(track, loaded, notices)])
 
 
 def _listing(view: RunView, now: float, *, colour: bool) -> str:
@@ -108,9 +110,8 @@ def _listing(view: RunView, now: float, *, colour: bool) -> str:
     return table(cells, styles=styles, width=width, colour=colour)
 
 
-def _head(loaded: Loaded, now: float, *, colour: bool) -> str:
-    view = loaded.view
-    running = loaded.holder if loaded.view.state in OPEN_STATES else None
+def _head(loaded: Loaded, view: RunView, now: float, *, colour: bool) -> str:
+    running = loaded.holder if view.state in OPEN_STATES else None
     who = f" by pid {running.pid} on {shortened(running.host, 255)}" if running else ""
     reason = ""
     if view.reason and view.reason != view.state:

@@ -14,13 +14,15 @@ from bus.wire import Record
 from conductor.cli.escape import one_line, short_lines, shortened
 from conductor.cli.events import record_line
 from conductor.cli.load import OPEN_STATES, Loaded, check_planned, load, open_track, stream_of, tail_of
+from conductor.cli.log_loss import loss_of
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, out, paint, print_json, wants_colour
+from conductor.cli.seen import as_seen, seen_task
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import task_data
 from conductor.core import why as core
 from conductor.core.view import TaskView
-from conductor.core.wording import plural
+from conductor.core.wording import plural, sentence
 
 TAIL_LINES = 12
 
@@ -79,11 +81,12 @@ def as_data(loaded: Loaded, task: TaskView, records: Sequence[Record]) -> dict[s
 
 def as_text(track: Track, loaded: Loaded, task: TaskView, records: Sequence[Record], *, colour: bool) -> str:
     """Return the page that people read."""
-    head = paint(f"{STATUS_GLYPH[task.status]} {task.status}", STATUS_STYLE[task.status], colour=colour)
+    status = seen_task(task, loaded.reader).status
+    head = paint(f"{STATUS_GLYPH[status]} {status}", STATUS_STYLE[status], colour=colour)
     parts = [f"{head}  {one_line(task.id)} {shortened(task.name)}"]
     parts += [f"  {shortened(line)}" for line in reasons(loaded, task)]
     tail = tail_of(loaded.reader, task)
-    if task.status != "done" and tail.strip():
+    if (task.status != "done" or loss_of(loaded.reader, task.attempt)) and tail.strip():
         whole = f"all it printed: `{track.command('logs', task.id)}`"
         parts += ["", f"The end of its {stream_of(loaded.reader, task)} ({whole}):"]
         parts += [f"  {line}" for line in short_lines(tail).rstrip().splitlines()[-TAIL_LINES:]]
@@ -98,9 +101,9 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, records: Sequence[Reco
 
 def reasons(loaded: Loaded, task: TaskView) -> list[str]:
     """Say in sentences why the task has its status: what the picture tells, and whether anybody is there."""
-    found = core.why(loaded.view, task.id, time.time())
-    if task.worker is not None and not loaded.reader.is_live(task.worker):
-        found.append("But its worker does not live any more: a conductor will find out what became of it.")
+    found = core.why(as_seen(loaded.view, loaded.reader), task.id, time.time())
+    if loss := loss_of(loaded.reader, task.attempt):
+        found.append(f"{sentence(loss.text)}.")
     if loaded.view.state == "interrupted" and task.status in core.OPEN:
         found.append("The conductor is gone before the run ended.")
     return found

@@ -262,3 +262,35 @@ def test_requirement_5_a_lack_of_descriptors_delays_a_message_and_is_said_once(p
     assert said(running).count("Too many open files") == 1
     assert project.records("QUARANTINED") == []
     check_ledger(project, project.bus)
+
+
+def fill_up(place: Path) -> None:
+    """Write until the disk has no room for another byte."""
+    with (place / "junk").open("ab", buffering=0) as junk, suppress(OSError):
+        while True:
+            junk.write(bytes(4096))
+
+
+def test_requirement_32_what_is_printed_on_a_full_disk_is_kept_and_what_is_held_back_is_not_shown_as_running(
+    project: Project,
+) -> None:
+    """The worker waits for room with its result anyhow; what its command printed comes with it."""
+    gate = project.gates / "go"
+    script = f"until test -e {gate}; do sleep 0.02; done; echo it said something"
+    project.plan([project.shell("1", script), project.task("2", after=["1"])])
+    with small_disk(project, "size=4m") as place:
+        bus = ("--bus-dir", str(place / "bus"))
+        running = project.start_run(*bus)
+        wait_for(lambda: list((place / "bus").glob("attempts/*/*/proc.json")), "its worker")
+        fill_up(place)
+        wait_said(running, "paused: the disk is full")
+        gate.touch()
+        wait_for(lambda: "2 Task 2: attempt 1 started" in said(running), "the result in the room of the reserve")
+        listed = project.call("status", str(project.track), *bus).out
+        assert "for its worker to be started" in listed
+        assert "1 waiting" in listed
+        assert "running  2" not in listed
+        (place / "junk").unlink()
+        running.finish().expect(0)
+        wait_said(running, "resumed: ")
+        assert project.call("logs", str(project.track), "1", *bus).out == "it said something\n"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bus.wire import TaskId
+from bus.hand import open_hand
+from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.cli import logs
 from conductor.cli.main import run_command_line
+from conductor.cli.seen import as_seen
 from conductor.cli.summary import summary
 from conductor.cli.track import resolve
 from conductor.core.events import ControlReceived, LaunchFailed, TimerFired
@@ -45,6 +49,15 @@ def status(capsys: pytest.CaptureFixture[str], track: Path) -> dict[str, Any]:
     assert sum(data["counts"].values()) == len(data["tasks"])
     assert tuple(data["counts"]) == WORDS
     return data
+
+
+def claim(story: Story, task: str, exit: ExitRecord | None = None) -> None:
+    """A worker claims its attempt and ends, perhaps with a result."""
+    with closing(open_hand(story.host.folders.path, story.attempt(task))) as hand:
+        hand.claim(ProcRecord("boot", 1, 1, story.host.epoch))
+        if exit:
+            hand.finish(exit)
+    os.close(story.live.pop(story.attempt(task)))
 
 
 def worked_off(story: Story) -> None:
@@ -104,6 +117,70 @@ def test_a_dead_conductor_leaves_the_run_interrupted(
     assert {task["id"] for task in data["tasks"] if task["alive"]} == {"1", "5"}
     text = call(capsys, "status", str(track))
     assert "The conductor is gone before the run ended; 2 workers of it still work. Go on: conductor run" in text
+
+
+def test_an_attempt_that_ended_unrecorded_is_not_shown_as_running(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody records it: the conductor is dead, or its disk is full. The journal says that it runs, and it does not."""
+    story.start(NODES)
+    story.progress("1", 24, "")
+    claim(story, "1", ExitRecord(started=True, ended_by="self", command={"code": 0, "signal": None}, seconds=19.0))
+    story.die()
+    text = call(capsys, "status", str(track))
+    assert "waiting  1  19s      First  (for its end to be recorded)\n" in text
+    assert "1 running, " in text
+    assert "24 %" not in text
+    assert "Waits for its end to be recorded.\n" in call(capsys, "why", str(track), "1")
+
+
+def test_requirement_32_an_attempt_whose_launch_is_held_back_is_not_shown_as_running(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(NODES)
+    os.close(story.live.pop(story.attempt("1")))
+    shutil.rmtree(track / ".message-bus" / "attempts" / story.attempt("1")[-8] / story.attempt("1"))
+    assert "waiting  1" in call(capsys, "status", str(track))
+    assert "(for its worker to be started)\n" in call(capsys, "status", str(track))
+    assert [task["alive"] for task in status(capsys, track)["tasks"] if task["id"] == "1"] == [False]
+
+
+def test_a_bus_that_cannot_tell_of_a_worker_changes_no_picture(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(attempt: AttemptId) -> bool:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    story.start(NODES)
+    monkeypatch.setattr(story.host, "is_live", refuse)
+    view = story.view()
+    assert as_seen(view, story.host) is view
+
+
+LOST = ExitRecord(
+    started=True,
+    ended_by="self",
+    command={"code": 0, "signal": None},
+    log_bytes={"stdout": 9, "stderr": 0, "lost": 4, "errno": errno.ENOSPC},
+    tail="said\x1b it\n",
+)
+
+
+@pytest.mark.parametrize("kept", [b"", b"sai", b"said\x1b it\n"])
+def test_requirement_32_output_that_was_lost_is_told_of_and_its_end_is_shown(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str], kept: bytes
+) -> None:
+    """Whoever reads the output must not take what is there for all of it."""
+    story.start(NODES)
+    story.write_log("1", "log", kept)
+    claim(story, "1", LOST)
+    text = call(capsys, "why", str(track), "1")
+    assert "4 bytes of what it printed could not be kept: the disk is full." in text
+    data = json.loads(call(capsys, "logs", str(track), "1", "--json"))
+    assert data["lost"] == {"bytes": 4, "why": "the disk is full", "stream": "stdout", "end": LOST.tail}
+    assert run_command_line(["logs", str(track), "1"]) == 0
+    said = capsys.readouterr()
+    assert said.out.encode() == kept
+    assert "[4 bytes of what it printed could not be kept: the disk is full]\n" in said.err
+    assert ("said\\e it\n" in said.err) is (kept != LOST.tail.encode())
 
 
 def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,9 +347,10 @@ def test_no_output_is_offered_of_a_command_that_never_started(
 
 def test_why_says_that_nobody_is_there(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story.start(NODES)
+    claim(story, "1")
     story.close()
     text = call(capsys, "why", str(track), "1")
-    assert "But its worker does not live any more: a conductor will find out what became of it.\n" in text
+    assert "Waits for a look at what became of its worker.\n" in text
     assert "The conductor is gone before the run ended.\n" in text
 
 
