@@ -19,7 +19,7 @@ from bus.folders import Folders
 from bus.inbox import Inbox
 from bus.lock import Ours, take_lock
 from bus.process import is_shortage
-from bus.projection import Projection
+from bus.projection import Projection, archived
 from bus.quarantine import Quarantine
 from bus.reader import FileReader
 from bus.recovery import Recovery, open_journal
@@ -87,8 +87,8 @@ class FileHost(FileReader):
         past = Recovery(
             self.folders, self._journal, files, self._projection, self._keeper, self.load_plan, owner=_RECOVERY
         )
-        for name in past.run(follower):
-            self.notes.append(f"events/{name} does not follow from the journal and was archived")
+        if foreign := past.run(follower):
+            self.notes.append(archived(foreign))
         self._recorded_epoch = past.epoch
         self._in_room(lambda: setup.write_wrapper(self.folders, self._quarantine, _RECOVERY))
         at_least, check = past.epoch, self._ours.check

@@ -19,6 +19,10 @@ from bus.wire import MAX_LINE, decode_sound
 
 REPAIR_HINT = "keep a copy of the bus, then: conductor doctor TRACK --repair"
 
+PUT_BACK = (
+    "put back what was removed, if you have it; otherwise keep a copy of the bus, then: conductor doctor TRACK --repair"
+)
+
 _HEAD = re.compile(rb'\{"seq":([0-9]+),"epoch":([0-9]+),"t":\{(?:"batch":([0-9]+),)?')
 
 
@@ -121,10 +125,10 @@ def missing(first: int, last: int) -> str:
     return f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
 
 
-def corrupt(path: str, reason: object, line: int | None = None) -> BusCorrupt:
+def corrupt(path: str, reason: object, line: int | None = None, *, hint: str = REPAIR_HINT) -> BusCorrupt:
     """The error that damage before the end of the journal is."""
     where = f"line {line} of {_spoken(path)}" if line else _spoken(path)
-    return BusCorrupt(f"{where} is damaged: {reason}", path=path, line=line, hint=REPAIR_HINT)
+    return BusCorrupt(f"{where} is damaged: {reason}", path=path, line=line, hint=hint)
 
 
 def _spoken(path: str) -> str:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from bus import layout, snapshots
 from bus.errors import BusCorrupt, BusError
 from bus.folders import Folders
-from bus.lines import corrupt
+from bus.lines import PUT_BACK, missing
 from bus.wire import AttemptId
 
 
@@ -86,8 +86,16 @@ def lost_end(folders: Folders, last: int, newest: int | None = None) -> BusCorru
     """
     for kept in ahead(folders, last, newest):
         if not is_excused(folders, kept):
-            reason = f"it ends with record {last}, and a snapshot was taken after record {kept.snapshot.seq}"
-            return corrupt(layout.JOURNAL, reason)
+            seq = kept.snapshot.seq
+            return _lost(f"{missing(last + 1, seq)}, as a snapshot was taken after record {seq}", last)
     if last == 0 and not is_cut(folders) and any(True for _ in attempts(folders)):
-        return corrupt(layout.JOURNAL, "it is empty, and there are attempts that it told of")
+        return _lost("all records are missing, and there are attempts that they told of", last)
     return None
+
+
+def _lost(what: str, last: int) -> BusCorrupt:
+    """Records may have been sealed or not: which file held them, nothing tells any more."""
+    where = f"{layout.SEGMENTS}/ and {layout.JOURNAL} hold none" + (f" behind record {last}" if last else "")
+    return BusCorrupt(
+        f"the journal is damaged: {what}; {where}", path=layout.SEGMENTS if last == 0 else layout.JOURNAL, hint=PUT_BACK
+    )

@@ -12,7 +12,7 @@ import json
 import os
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bus import layout
 from bus._fs import Refused, passes
@@ -74,6 +74,10 @@ class View:
     def names(self) -> set[str]:
         """Return the names of all files."""
         return {event_file(type, task) for type, tasks in self._tasks.items() for task in tasks}
+
+    def done(self) -> list[str]:
+        """Return the names of the tasks that are shown as done."""
+        return sorted(self._tasks[COMPLETE])
 
     def shows(self, type: str, task: TaskId) -> bool:
         """Tell whether there must be such a file."""
@@ -286,3 +290,12 @@ def _seq(content: bytes) -> int:
     except (ValueError, TypeError, KeyError, RecursionError):
         return 0
     return seq if type(seq) is int else 0
+
+
+def archived(names: Sequence[str]) -> str:
+    """Say in one note which files of `events/` did not follow from the journal."""
+    shown = ", ".join(f"{layout.EVENTS}/{name}" for name in names[:3])
+    if len(names) == 1:
+        return f"{shown} does not follow from the journal and was archived"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{len(names)} files do not follow from the journal and were archived: {shown}{more}"

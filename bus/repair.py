@@ -21,6 +21,7 @@ from bus.contract import Follower
 from bus.errors import BusCorrupt, BusError
 from bus.folders import Folders, open_folders
 from bus.lock import Ours, take_lock
+from bus.projection import View, concerns
 from bus.quarantine import Quarantine
 from bus.reader import FileReader, check_format, was_ours
 from bus.room import remedy
@@ -29,11 +30,6 @@ from bus.survey import FAR, File, Span, Survey, covers, gaps_of, plan_of, reache
 from bus.wire import decode_sound, dumps
 
 _SCRATCH = "operator.repair"
-
-_NO_START = "While attempts live of which the journal does not tell, a run does not begin: it names them"
-
-_SHOWN = 20
-"""Tasks that are named."""
 
 MAX_FILE = 1 << 30
 
@@ -69,6 +65,20 @@ def repair(
     except OSError as error:
         text = f"the journal cannot be repaired: {why(error)}"
         raise BusError(text, path=folders.path, hint=remedy(error)) from error
+    finally:
+        folders.close()
+
+
+def told_done(root: Path | str, *, fs: FileSystem | None = None) -> list[str]:
+    """Return the tasks, by their names in file names, that are done by all records that are sound, whatever is missing
+    between them. Raises BusGone, BusUnsafe, BusError; OSError for what the system refuses."""
+    folders = open_folders(fs or FileSystem(), os.fspath(root))
+    try:
+        survey, view = Survey(folders), View()
+        for _, line in survey.records(survey.files(), check=False):
+            if concerns(line):
+                view.apply(decode_sound(line))
+        return view.done()
     finally:
         folders.close()
 
@@ -220,7 +230,6 @@ class _Repair:
     def _cut(self, files: list[File], first: int) -> None:
         """Let the journal end before a record."""
         losses.mark_cut(self._folders)
-        told = self._tell_of_work(files, first)
         behind = [file for file in files if file.should.last >= first and (not file.clean or reaches(file, first))]
         gone = sum(run.count for file in behind if not file.is_lost for run in file.runs if run.first > first)
         for file in behind:
@@ -230,25 +239,9 @@ class _Repair:
         for file in reversed(behind):
             self._take(file.segment, f"the journal is damaged at record {first}, and each record rests on those before")
         self._said.append(
-            f"the journal ends before record {first} now, which is damaged or missing: there is no snapshot from "
-            f"behind it. {gone} records behind it were sound and are set aside with it. {told}. {_NO_START}"
+            f"the journal ends before record {first} now: that is damaged or missing, and no snapshot is from behind "
+            f"it. {gone} records behind it were sound and are set aside with it"
         )
-
-    def _tell_of_work(self, files: list[File], first: int) -> str:
-        """Say what becomes of work that is recorded behind the end that the journal is to have."""
-        goes_on, again, tasks = False, False, list[str]()
-        for seq, line in self._survey.records(files, check=False):
-            if b'"type":"RUN_' in line:
-                type = decode_sound(line).type
-                goes_on = type != "RUN_ENDED" if seq < first else goes_on
-                again |= seq > first and type == "RUN_STARTED"
-            elif seq > first and (again or not goes_on) and b'"type":"TASK_COMPLETE"' in line:
-                tasks.append(str(decode_sound(line).task))
-        found = "What attempts of the round that goes on did meanwhile is found again in their folders, not done twice"
-        if goes_on and not again:
-            return found
-        work = f"done work that is recorded only there is done again: {_few(tasks)}"
-        return f"{found}; {work}" if goes_on else work.capitalize()
 
     def _begin_active(self, *, missing: bool) -> None:
         """Make an empty `queue.jsonl` where there is none, or none any more."""
@@ -260,9 +253,7 @@ class _Repair:
         if missing:
             last = max((segment.last for segment in listed(self._folders)), default=0)
             losses.mark_cut(self._folders)
-            self._said.append(
-                f"{layout.JOURNAL} was missing: whatever was recorded behind record {last} is lost. {_NO_START}"
-            )
+            self._said.append(f"{layout.JOURNAL} was missing: whatever was recorded behind record {last} is lost")
 
     def _admit_lost_end(self) -> None:
         """Where the journal has lost its end, let it end where it does: set aside what tells of more."""
@@ -271,9 +262,7 @@ class _Repair:
         error = losses.lost_end(self._folders, last)
         if error is not None and not losses.is_cut(self._folders):
             losses.mark_cut(self._folders)
-            self._said.append(
-                f"{error.message}. It goes on from record {last}; what was recorded behind is lost. {_NO_START}"
-            )
+            self._said.append(f"{error.message}. It goes on from record {last}; what was recorded behind is lost")
         if not losses.is_cut(self._folders):
             return
         at = self._folders.fd(layout.SNAPSHOTS)
@@ -306,10 +295,3 @@ class _Repair:
     def _tell(self, path: str, what: str) -> None:
         for found in self._quarantine.take_found():
             self._moved.append(f"{path} {what} quarantine/{found.name}: {found.reason}")
-
-
-def _few(tasks: list[str]) -> str:
-    """Name tasks, but not without end."""
-    shown = list(dict.fromkeys(tasks))
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return ", ".join(shown[:_SHOWN]) + more if shown else "all of it, as far as there is any"

@@ -19,7 +19,7 @@ from bus import layout
 from bus._fs import FileSystem, Refused, Withheld
 from bus.errors import BusCorrupt, BusError, BusUnsafe
 from bus.folders import Folders, identity
-from bus.lines import Chain, Verdict, corrupt, crc_of, head_of, missing, split
+from bus.lines import PUT_BACK, Chain, Verdict, corrupt, crc_of, head_of, missing, split
 from bus.strict import WireError
 from bus.wire import MAX_LINE, is_line
 
@@ -70,12 +70,12 @@ class Files:
         expected = 1
         for segment in self.sealed:
             if segment.first > expected:
-                raise corrupt(layout.SEGMENTS, missing(expected, segment.first - 1))
+                raise corrupt(layout.SEGMENTS, missing(expected, segment.first - 1), hint=PUT_BACK)
             if segment.first < expected or segment.last < segment.first:
                 raise corrupt(segment.path, f"record {segment.first} stands in another segment too")
             expected = segment.last + 1
         if self.first > expected:
-            raise corrupt(layout.SEGMENTS, missing(expected, self.first - 1))
+            raise corrupt(layout.SEGMENTS, missing(expected, self.first - 1), hint=PUT_BACK)
 
     def behind(self, seq: int) -> tuple[Segment, ...]:
         """The sealed segments that hold records behind this one."""
@@ -111,7 +111,7 @@ def open_files(folders: Folders, flags: int = 0) -> Files | None:
     active = open_active(folders, flags)
     if active is None:
         if folders.names(layout.EPOCHS) or listed(folders):
-            raise corrupt(layout.JOURNAL, "it is missing")
+            raise corrupt(layout.JOURNAL, "it is missing", hint=PUT_BACK)
         return None
     fd, found = active
     try:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 MOST = 20
 """Details of one finding that are shown to people; `--json` has all."""
 
-SCREEN = 20
-"""Lines beyond which the first ones may have scrolled away."""
-
 STYLE = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
@@ -66,35 +63,31 @@ def _findings(place: Track | None, *, verify: bool, repair: bool) -> Iterator[Fi
 
 
 def show(findings: Iterable[Finding], track: Track | None, *, as_json: bool) -> int:
-    """Print findings as they come; return the exit code."""
+    """Print findings as they come, what is odd at the end, where it is seen; return the exit code."""
     colour = wants_colour(sys.stdout)
-    seen, lines = [], 0
+    seen = []
     for found in findings:
         if track:
             hint = spoken(found.hint, track.label, track.bus_dir) if found.hint else None
             found = replace(found, text=spoken(found.text, track.label, track.bus_dir), hint=hint)
         seen.append(found)
-        if not as_json:
-            text = as_text(found, colour=colour)
-            lines += text.count("\n") + 1
-            out(text)
+        if not as_json and found.level == "ok":
+            out(as_text(found, colour=colour))
     problems = sum(found.level == "problem" for found in seen)
     if as_json:
         print_json({"findings": [found.as_data() for found in seen], "problems": problems})
     else:
-        odd = [found for found in seen if found.level != "ok"]
-        out(f"\n{closing(odd, again=lines > SCREEN, colour=colour)}")
+        out(f"\n{closing(seen, colour=colour)}")
     return Exit.BUS if problems else Exit.OK
 
 
-def closing(odd: Sequence[Finding], *, again: bool, colour: bool) -> str:
-    """Sum up; with `again`, problems and notes once more, without their details: they may have scrolled away."""
-    problems = [found for found in odd if found.level == "problem"]
-    notes = [found for found in odd if found.level == "note"]
+def closing(found: Sequence[Finding], *, colour: bool) -> str:
+    """Sum up: the problems, then the notes, each once."""
+    problems, notes = ([one for one in found if one.level == level] for level in ("problem", "note"))
+    if not problems and not notes:
+        return "no problem"
     head = f"{plural(len(problems), 'problem') if problems else 'no problem'}, {plural(len(notes), 'note')}"
-    if not odd or not again:
-        return head if odd else "no problem"
-    return "\n".join([f"{head}:", *(as_text(replace(one, details=()), colour=colour) for one in (*problems, *notes))])
+    return "\n".join([f"{head}:", *(as_text(one, colour=colour) for one in (*problems, *notes))])
 
 
 def as_text(found: Finding, *, colour: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,17 @@ class Loaded:
     not_ingested: int
     strangers: tuple[AttemptId, ...] = ()
     """Attempts that live although the journal, which lost its end, does not tell of them."""
+
+    @property
+    def journal_lost(self) -> bool:
+        """Whether the bus was used, and the journal lost its beginning: it tells of no run."""
+        return self.view.id is None and self.view.reset_at is None and is_cut(self.reader.folders)
+
+    def no_run(self) -> str:
+        """Say in words why the journal tells of no run."""
+        if self.view.reset_at is not None:
+            return f"set back at {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.view.reset_at))}"
+        return "the journal before was lost, and no run has begun since" if self.journal_lost else "never run"
 
     def alive(self) -> tuple[AttemptId, ...]:
         """Return the attempts whose workers live, by their locks."""

@@ -67,7 +67,7 @@ Exit codes:
     6  the run gave up before its tasks did
    70  an error of conductor itself
    74  the system refused a file or the output
-   75  a provider's limit, and told not to wait
+   75  reserved: a provider's limit, in a later version
   130  stopped by Ctrl-C or by `conductor stop`
   143  stopped by TERM
 """

@@ -30,7 +30,7 @@ from conductor.cli.seen import as_seen
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import never_run_data, status_data
 from conductor.core.view import RunView
-from conductor.core.why import gave_up_text
+from conductor.core.why import SINCE, gave_up_text
 from conductor.core.wording import duration, plural, sentence
 
 
@@ -69,7 +69,7 @@ def status(track: str, watch: bool, as_json: bool, bus_dir: str | None) -> int:
 def _never_run(track: Track, loaded: Loaded | None, notices: Notices, *, as_json: bool) -> None:
     view, error = never_run(track)
     colour = wants_colour(sys.stdout)
-    head = paint("never run", "bold", colour=colour)
+    head = paint(loaded.no_run() if loaded else "never run", "bold", colour=colour)
     failure = describe(error) if error else None
     if as_json:
         print_json({**never_run_data(track, view, loaded, failure), **notices.as_data()})
@@ -79,6 +79,8 @@ def _never_run(track: Track, loaded: Loaded | None, notices: Notices, *, as_json
     else:
         page = f"{head}: {counts_line(view.counts, colour=colour)}\n\n{_listing(view, time.time(), colour=colour)}"
         then = f"Start it: {track.command('run')}"
+        if loaded and loaded.journal_lost:
+            then = f"Which tasks are done again: {track.command('doctor', options=['--repair'])}\n{then}"
     no_bus = "" if loaded else f"{sentence(track.no_bus())}.\n"
     odd = "".join(f"{line}\n" for line in lines_of(track, notices))
     out(f"{page}\n\n{odd}{no_bus}{then}")
@@ -119,7 +121,7 @@ def _head(loaded: Loaded, view: RunView, now: float, *, colour: bool) -> str:
     span = ""
     if view.started_at is not None:
         ended = view.ended_at
-        span = f", {duration((now if ended is None else ended) - view.started_at)}"
+        span = f", {duration((now if ended is None else ended) - view.started_at)}{SINCE if view.resumed else ''}"
         if ended is not None:
             span += f", ended {time.strftime('%Y-%m-%d %H:%M', time.localtime(ended))}"
     state = paint(view.state, "bold", colour=colour)
@@ -135,10 +137,10 @@ def _foot(track: Track, loaded: Loaded, notices: Notices) -> list[str]:
     if loaded.view.state == "interrupted":
         alive = len(loaded.alive())
         works = f"; {plural(alive, 'worker')} of it still {'works' if alive == 1 else 'work'}" if alive else ""
-        go_on = f"Go on: {track.command('run')}   End it: {track.command('stop')}"
-        lines.append(f"The conductor is gone before the run ended{works}. {go_on}")
+        lines.append(f"The conductor is gone before the run ended{works}.")
+        lines += [f"Go on: {track.command('run')}", f"End it: {track.command('stop')}"]
     elif loaded.view.state in OPEN_STATES:
-        lines.append(f"Look on: {track.command('status', options=['--watch'])}   End it: {track.command('stop')}")
+        lines += [f"Look on: {track.command('status', options=['--watch'])}", f"End it: {track.command('stop')}"]
     else:
         failed = next((task.id for task in loaded.view.tasks if task.status == "failed"), None)
         if failed is not None:

@@ -15,7 +15,7 @@ from conductor.cli.rows import skipped_text
 from conductor.cli.track import Track
 from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.view import RunView, TaskView
-from conductor.core.why import OPEN, error_text, gave_up_text
+from conductor.core.why import OPEN, SINCE, error_text, gave_up_text
 from conductor.core.wording import duration, few, left_behind, sentence
 
 MOST = 10
@@ -58,7 +58,8 @@ def nothing_to_do(view: RunView, tasks: Sequence[TaskId], track: Track, *, colou
 def _headline(view: RunView, *, colour: bool) -> str:
     took = ""
     if view.started_at is not None and view.ended_at is not None:
-        took = f" in {duration(view.ended_at - view.started_at)}"
+        took = duration(view.ended_at - view.started_at)
+        took = f", {took}{SINCE}" if view.resumed else f" in {took}"
     counts = view.counts
     if view.tasks and counts.get("done", 0) == len(view.tasks):
         what = "The task is done" if len(view.tasks) == 1 else f"All {len(view.tasks)} tasks are done"

@@ -52,13 +52,13 @@ class Track:
         return f"there is no bus at {one_line(str(self.bus))}{forgotten}"
 
 
-_COMMAND = re.compile(r"\bconductor ([a-z]+) TRACK((?: --[a-z-]+)*)")
+_COMMAND = re.compile(r"\bconductor ([a-z]+) TRACK((?: --project (?:'[^']*'|\"'\"|[^\s'`\"])+| --[a-z-]+)*)")
 
 
 def spoken(hint: str, label: str, bus_dir: str | None) -> str:
     """Put the user's own words into a hint that says `conductor VERB TRACK`: those who wrote it know no track."""
     track = Track(label, Path(label), Path(label), bus_dir)
-    return _COMMAND.sub(lambda match: track.command(match[1], options=match[2].split()), hint)
+    return _COMMAND.sub(lambda match: track.command(match[1], options=shlex.split(match[2])), hint)
 
 
 def resolve(label: str, bus_dir: str | None = None) -> Track:

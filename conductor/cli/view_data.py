@@ -25,6 +25,8 @@ def status_data(track: Track, loaded: Loaded) -> dict[str, Any]:
         "ended_at": _time(view.ended_at),
         "reason": view.reason,
         "not_ingested": loaded.not_ingested,
+        "reset_at": None,
+        "journal_lost": False,
     }
     return _status(track, run, view, loaded)
 
@@ -34,7 +36,11 @@ def never_run_data(track: Track, view: RunView, loaded: Loaded | None, failure: 
 
     `loaded` is its bus, where there is one.
     """
-    data = _status(track, {**_NO_RUN, "not_ingested": loaded.not_ingested if loaded else 0}, view, loaded)
+    run = dict(_NO_RUN)
+    if loaded:
+        lost, reset_at = loaded.journal_lost, _time(loaded.view.reset_at)
+        run |= {"not_ingested": loaded.not_ingested, "journal_lost": lost, "reset_at": reset_at}
+    data = _status(track, run, view, loaded)
     return {**data, "plan_error": as_data(failure) if failure else None}
 
 
@@ -47,6 +53,9 @@ _NO_RUN: dict[str, Any] = {
     "started_at": None,
     "ended_at": None,
     "reason": None,
+    "not_ingested": 0,
+    "reset_at": None,
+    "journal_lost": False,
 }
 
 

@@ -41,7 +41,7 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
     reader = open_track(place)
     loaded = load(reader) if reader else None
     if reader is None or loaded is None or loaded.view.id is None:
-        return _never_run(place, task, exists=reader is not None, as_json=as_json)
+        return _never_run(place, task, loaded, as_json=as_json)
     view = loaded.task(place, task)
     # How it stands follows from a snapshot and what came behind it. What happened to it stands in the journal alone,
     # from its first record on, so that is gone through as a whole, and only what is about this task is decoded.
@@ -53,14 +53,23 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
     return 0
 
 
-def _never_run(track: Track, task: str, *, exists: bool, as_json: bool) -> int:
+def _never_run(track: Track, task: str, loaded: Loaded | None, *, as_json: bool) -> int:
     check_planned(track, task)
     if as_json:
         print_json({"task": None, "state": "never_run", "depends_on": [], "why": [], "tail": "", "records": []})
     else:
-        cause = "the track was never run" if exists else track.no_bus()
-        out(f"{cause}, so nothing happened to task {one_line(task)}. Start it: {track.command('run')}")
+        out(f"{_no_run(track, task, loaded)}. Start it: {track.command('run')}")
     return 0
+
+
+def _no_run(track: Track, task: str, loaded: Loaded | None) -> str:
+    if loaded is None or not (loaded.journal_lost or loaded.view.reset_at):
+        cause = "the track was never run" if loaded else track.no_bus()
+        return f"{cause}, so nothing happened to task {one_line(task)}"
+    if loaded.journal_lost:
+        return f"{loaded.no_run()}: what happened to task {one_line(task)} is not known"
+    before = track.command("events", options=["--task", task])
+    return f"everything was {loaded.no_run()}, and no run has begun since. What happened before: `{before}`"
 
 
 def as_data(loaded: Loaded, task: TaskView, records: Sequence[Record]) -> dict[str, Any]:

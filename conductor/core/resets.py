@@ -30,10 +30,10 @@ def affected(state: State, named: Iterable[TaskId]) -> tuple[TaskId, ...]:
     return tuple(state.order[index].id for index in sorted(kept))
 
 
-def forget(state: State) -> None:
-    """Begin anew, but for the numbers of attempts, which are never used twice."""
+def forget(state: State, at: float) -> None:
+    """Begin anew, but for the numbers of attempts, which are never used twice. `at`: wall clock."""
     numbers = {id: task.number for id, task in state.tasks.items() if task.number}
-    _become(state, State(retired={**state.retired, **numbers}))
+    _become(state, State(retired={**state.retired, **numbers}, reset_at=at))
 
 
 def take_back(state: State, event: ControlReceived) -> None:

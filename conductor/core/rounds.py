@@ -57,7 +57,7 @@ def run_started(state: State, event: RunStarted, moment: Moment) -> None:
         state.tasks[spec.id] = task
     state.order = list(state.tasks.values())
     count_open(state)
-    state.running, state.reconciling = {}, {}
+    state.running, state.reconciling, state.reset_at = {}, {}, None
 
 
 def _renew(task: Task) -> None:
@@ -97,7 +97,7 @@ def control(state: State, event: ControlReceived, moment: Moment) -> None:
     if run is None or phase is None:
         ignore(state, event.TYPE)
     elif name == RESET_ALL:
-        forget(state)
+        forget(state, moment.wall)
     elif name == RESET:
         take_back(state, event)
     else:

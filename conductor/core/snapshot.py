@@ -56,6 +56,7 @@ def dump(state: State) -> JsonObject | None:
         "running": [state.tasks[id].index for id in state.running],
         "reconciling": [state.tasks[id].index for id in state.reconciling],
         "retired": dict(state.retired),
+        "reset_at": state.reset_at,
         "ignored": dict(state.ignored),
     }
 
@@ -82,6 +83,7 @@ def load(data: JsonObject, plan: Plan) -> State:
             running={order[index].id: None for index in data["running"]},
             reconciling={order[index].id: None for index in data["reconciling"]},
             retired=dict(data["retired"]),
+            reset_at=data["reset_at"],
             ignored=dict(data["ignored"]),
             graph=graph.build(plan.tasks),
             order=order,

@@ -41,7 +41,7 @@ class Task:
     number: int = 0
     """Of the newest attempt; never used twice, also not in later rounds."""
     started: int = 0
-    """Ended attempts whose command was exec'ed, in all rounds."""
+    """Ended attempts whose command was exec'ed, in all rounds since the task was set back last."""
     used: int = 0
     """Retries used up in this round: counted ends."""
     uncounted: dict[str, int] = field(default_factory=dict)
@@ -115,6 +115,8 @@ class State:
     """Tasks whose running attempt a new conductor has not found again yet; nothing starts before it has."""
     retired: dict[TaskId, int] = field(default_factory=dict)
     """Last attempt numbers of tasks that a later plan left out."""
+    reset_at: float | None = None
+    """Wall clock when everything was set back, until a round begins; for people."""
     ignored: dict[str, int] = field(default_factory=dict)
     """Late and repeated events, counted by type."""
     tally: dict[StatusType, int] = field(default_factory=lambda: dict.fromkeys(STATUSES, 0))
@@ -162,7 +164,7 @@ class State:
 def digest(state: State) -> str:
     """Return the SHA-256 of everything that follows from the journal."""
     hashed = hashlib.sha256()
-    head = (state.run, list(state.running), list(state.reconciling), state.retired, state.ignored)
+    head = (state.run, list(state.running), list(state.reconciling), state.retired, state.reset_at, state.ignored)
     hashed.update(dumps(_plain(head)).encode())
     for task in state.order:
         values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]

@@ -59,7 +59,7 @@ class TaskView:
     status: str
     """pending | ready | waiting | running | done | failed | blocked | skipped | cancelled."""
     attempts: int
-    """Started ones, in all rounds; the running one counts."""
+    """Started ones since the task was set back last, in all rounds; the running one counts."""
     worker: AttemptId | None
     """The attempt that holds a slot now."""
     attempt: AttemptId | None
@@ -119,6 +119,10 @@ class RunView:
     tasks: tuple[TaskView, ...]
     ignored: Mapping[str, int]
     """Late and repeated events, by type."""
+    reset_at: float | None = None
+    """Wall clock when everything was set back, where no round began since."""
+    resumed: int = 0
+    """How often a conductor took the round over: some of its time may have passed without one."""
     edited: tuple[str, ...] = ()
     """How the plan on disk differs from that of the run, in words."""
 
@@ -148,6 +152,8 @@ def run_view(state: State) -> RunView:
         tasks=tasks,
         ignored=dict(state.ignored),
         edited=run.edited if run else (),
+        reset_at=state.reset_at,
+        resumed=run.resumed if run else 0,
     )
 
 

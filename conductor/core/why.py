@@ -18,6 +18,9 @@ from conductor.core.wording import duration, few, left_behind, person, plural, s
 MOST = 10
 """Dependencies or causes that are told of one by one."""
 
+SINCE = " after the run began (time without a conductor included)"
+"""What a length of time means where a run was taken over."""
+
 OPEN = ("pending", "ready", "waiting", "running")
 """Statuses of a task that a run still works on, or would."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -163,7 +164,7 @@ def _project(request: Request, replayed: Replayed, plan: Plan) -> Path:
             "usage",
             f"the track runs in the project {before} since its first start, and {wanted} is asked for now",
             path=str(request.track),
-            hint=f"leave the project as it is, or {_ANEW}",
+            hint=f"go on there: `conductor run TRACK --project {shlex.quote(str(before))}`; or {_ANEW}",
         )
     if not before.is_dir():
         raise ConductorError(

@@ -60,7 +60,7 @@ def _unknown(reader: FileReader, state: State) -> list[AttemptId]:
 def _not_found_again(unknown: Iterable[AttemptId], replayed: Replayed) -> list[AttemptId]:
     """Those that the run that goes on, if one does, would not come to itself."""
     run = replayed.unfinished
-    return [one for one in unknown if run is None or not _is_of(one, run, replayed.machine.state)]
+    return [one for one in unknown if run is None or not is_of(one, run, replayed.machine.state)]
 
 
 def above_taken(start: Start, host: FileHost, state: State) -> Start:
@@ -91,7 +91,7 @@ def _known(state: State, task: TaskId) -> int:
     return state.tasks[task].number if task in state.tasks else state.retired.get(task, 0)
 
 
-def _is_of(attempt: AttemptId, run: Run, state: State) -> bool:
+def is_of(attempt: AttemptId, run: Run, state: State) -> bool:
     """Tell whether a run gives an attempt this name."""
     name, number, digits = parse_attempt(attempt)
     return any(

@@ -74,7 +74,9 @@ def test_no_run_begins_beside_an_attempt_whose_round_was_cut_off(project: Projec
     claim = orphaned(project)
     break_line(project, 1)
     said = project.call("doctor", str(project.track), "--repair").expect(0).out
-    assert "is done again: a. While attempts live" in said
+    assert "1 task was done, and the journal does not tell of it any more: a run does it again\n           a\n" in said
+    assert "still alive: b~" in said
+    assert f"`kill {claim['pid']}`" in said
     for _ in range(2):
         error = project.run("--json").expect(5).error
         assert error["code"] == "bus_corrupt"
@@ -94,7 +96,7 @@ def test_an_attempt_of_the_round_that_goes_on_is_found_again_after_a_cut(project
     run.send(signal.SIGKILL)
     run.finish()
     break_line(project, 2)
-    assert "found again" in project.call("doctor", str(project.track), "--repair").expect(0).out
+    assert "still alive" not in project.call("doctor", str(project.track), "--repair").expect(0).out
     project.open_gate("b")
     project.run().expect(0)
     assert sorted(project.starts()) == ["a", "b"]

@@ -80,7 +80,9 @@ class Root:
             check_root(found, str(self._bus))
         except BusError as error:
             return as_problem(error)
-        return fine("bus_mode", f"{self._bus} is ours alone ({mode})")
+        return fine(
+            "bus_mode", f"{self._bus} is ours alone ({mode}): nobody else gets at what is in it, whatever its mode"
+        )
 
     def _format(self, folders: Folders, names: list[str]) -> Iterator[Finding]:
         try:

@@ -13,6 +13,7 @@ from bus.room import remedy
 from bus.segments import listed
 from bus.wire import AttemptId
 from conductor.cli.examine.finding import Finding, fine, note, problem
+from conductor.cli.examine.folders import folders_of
 from conductor.cli.examine.processes import processes_of
 from conductor.cli.examine.root import as_problem
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
@@ -56,19 +57,7 @@ class State:
                 yield problem(BusError.code, f"the bus cannot be read: {why(error)}", remedy(error))
 
     def _folders(self) -> Iterator[Finding]:
-        missing, shut = [], []
-        for name in layout.FOLDERS:
-            try:
-                if self._reader.folders.find(name) is None:
-                    missing.append(f"{name}/")
-            except BusError as error:
-                shut.append(as_problem(error))
-        yield from shut
-        if missing:
-            text = f"the bus lacks {few(missing, 10)}, or something else stands there: what was in it is not seen"
-            yield note("folders", text, "a run makes it again; find out by what it was removed")
-        elif not shut:
-            yield fine("folders", "all folders are there")
+        yield from folders_of(self._reader.folders)
 
     # --- who has it -------------------------------------------------------------------------------------------------
 
@@ -122,9 +111,8 @@ class State:
     def _run(self) -> Iterator[Finding]:
         loaded = load(self._reader)
         view = loaded.view
-        yield fine(
-            "run", f"run {view.id}: {view.state}, {plural(loaded.last_seq, 'record')}" if view.id else "never run"
-        )
+        records = f", {plural(loaded.last_seq, 'record')}" if loaded.last_seq else ""
+        yield fine("run", f"{f'run {view.id}: {view.state}' if view.id else loaded.no_run()}{records}")
         self._strangers = loaded.strangers
         if error := refusal_of(loaded):
             yield as_problem(error)

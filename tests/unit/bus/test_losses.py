@@ -72,7 +72,10 @@ def test_an_empty_journal_of_a_used_bus_is_damage_until_it_is_repaired(root: Pat
     journal = used(root, snapshot=snapshot)
     first = journal.read_bytes().partition(b"\n")[0]
     journal.write_bytes(b"" if damage == "emptied" else first[:30] + b"?" + first[31:] + b"\n")
-    refused(root, "a snapshot was taken after record 3" if snapshot else "it is empty, and there are attempts")
+    refused(
+        root,
+        "records 1 to 3 are missing, as a snapshot was taken" if snapshot else "all records are missing, and there are",
+    )
     said = repair(root)
     assert "It goes on from record 0" in said[-1]
     assert repair(root) == []
@@ -90,7 +93,7 @@ def test_a_first_start_that_died_before_its_first_record_is_no_damage(root: Path
 def test_a_journal_that_ends_before_a_snapshot_is_damage_until_it_is_repaired(root: Path) -> None:
     journal = used(root, snapshot=True)
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:2]))
-    refused(root, "it ends with record 2, and a snapshot was taken after record 3")
+    refused(root, "record 3 is missing, as a snapshot was taken after record 3")
     said = repair(root)
     assert "quarantine/" in said[0]
     assert "what was recorded behind is lost" in said[1]

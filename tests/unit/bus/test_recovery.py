@@ -439,6 +439,16 @@ def test_requirement_3_after_a_reboot_events_are_read_as_a_power_cut_may_have_to
     assert names(finished / "events" / "archive")
 
 
+def test_many_foreign_events_are_told_in_one_note(finished: Path) -> None:
+    """After a repair all of them may be stale."""
+    for name in "vwxyz":
+        (finished / "events" / f"TASK_COMPLETE_{name}.event").write_text("mine")
+    host = start(finished)
+    shown = ", ".join(f"events/TASK_COMPLETE_{name}.event" for name in "vwx")
+    assert host.notes == [f"5 files do not follow from the journal and were archived: {shown} and 2 more"]
+    host.close()
+
+
 def test_a_foreign_event_is_archived_and_told(finished: Path) -> None:
     (finished / "events" / "TASK_COMPLETE_z.event").write_text("mine")
     (finished / "events" / "TASK_COMPLETE_c.event").unlink()

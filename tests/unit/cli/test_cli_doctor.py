@@ -392,6 +392,8 @@ def test_people_get_a_line_for_each_and_what_to_do(story: Story, capsys: pytest.
         ["note", "odd_files"],
     ]
     assert lines[end + 2] == f"         → chmod 700 {story.track}/.message-bus"
+    assert lines[end - 1] == "", "what is odd stands at the end, and is said once"
+    assert not any(line.startswith(("problem", "note")) for line in lines[:end])
     assert "docs/" not in "".join(lines), "an installed program has no such folder"
 
 
@@ -419,10 +421,14 @@ def test_a_damaged_journal_is_mended_only_when_asked_and_says_what_was_lost(
     hint = doctor(capsys, damaged, "--verify", code=5)["bus_corrupt"]["hint"]
     assert f"conductor doctor {damaged} --repair" in hint
     assert journal.read_bytes() == before
-    found = doctor(capsys, damaged, "--repair")
+    assert run_command_line(["doctor", str(damaged), "--repair", "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert "conductor run" in findings[0]["hint"], "the way on comes first"
+    assert not any("alive" in one["text"] for one in findings), "none lives"
+    found = {one["code"]: one for one in findings}
     assert found["repair"]["level"] == "note"
     assert found["repaired"]["level"] == "ok"
-    assert "conductor run" in found["repair"]["hint"]
+    assert found["repair"]["hint"] is None
     assert any(before == path.read_bytes() for path in (damaged / ".message-bus" / "quarantine").iterdir())
     assert doctor(capsys, damaged, "--verify")["verify_state"]["level"] == "ok"
     again = doctor(capsys, damaged, "--repair")

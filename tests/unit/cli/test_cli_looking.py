@@ -116,7 +116,8 @@ def test_a_dead_conductor_leaves_the_run_interrupted(
     assert (data["run"]["state"], data["run"]["conductor"]) == ("interrupted", None)
     assert {task["id"] for task in data["tasks"] if task["alive"]} == {"1", "5"}
     text = call(capsys, "status", str(track))
-    assert "The conductor is gone before the run ended; 2 workers of it still work. Go on: conductor run" in text
+    assert "The conductor is gone before the run ended; 2 workers of it still work.\nGo on: conductor run" in text
+    assert "\nEnd it: conductor stop" in text
 
 
 def test_an_attempt_that_ended_unrecorded_is_not_shown_as_running(

@@ -99,5 +99,6 @@ def test_an_interrupted_run_says_who_lives_on(story: Story, capsys: pytest.Captu
     story.start(PLAN)
     story.die()
     text, data = status(capsys, story.track)
-    assert "The conductor is gone before the run ended; 2 workers of it still work. Go on: conductor run" in text
+    assert "The conductor is gone before the run ended; 2 workers of it still work.\nGo on: conductor run" in text
+    assert "\nEnd it: conductor stop" in text
     assert data["run"]["state"] == "interrupted"

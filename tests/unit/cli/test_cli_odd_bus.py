@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 
 from bus import layout
 from bus._fs import FileSystem
+from conductor.cli.examine.folders import MEANS
 from conductor.cli.main import run_command_line
 
 if TYPE_CHECKING:
@@ -125,8 +127,7 @@ def test_doctor_names_what_is_a_folder_or_a_file_where_it_should_be_the_other(
     run_command_line(["doctor", str(story.track), "--json"])
     findings = json.loads(capsys.readouterr().out)["findings"]
     found = {one["code"]: one["details"] for one in findings}
-    texts = {one["code"]: one["text"] for one in findings}
-    assert "heartbeats/" in next(text for code, text in texts.items() if code == "folders")
+    assert [one.partition(":")[0] for one in found["folders"]] == ["heartbeats/ has something else in its place"]
     assert found["odd_files"] == [
         ".gitignore: a folder in the place of a file",
         "heartbeats: a file in the place of a folder",
@@ -150,18 +151,37 @@ def test_an_error_names_the_file_of_the_bus_as_it_can_be_opened_from_here(
     assert capsys.readouterr().err.startswith("error: track/.message-bus/queue.jsonl:1: ")
 
 
-def test_doctor_says_again_only_what_may_have_scrolled_away(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_says_each_thing_once(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     story.start(PLAN)
     story.end("a")
     story.die()
     journal = story.track / ".message-bus" / "queue.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b"WORKER_DISPATCHED", b"WORKER_DISMISSED!", 1))
     run_command_line(["doctor", str(story.track)])
-    assert capsys.readouterr().out.count("line 2 of the journal is damaged") == 2
+    assert capsys.readouterr().out.count("line 2 of the journal is damaged") == 1
     assert run_command_line(["doctor", str(story.track), "--repair"]) == 0
     page = capsys.readouterr().out
     assert page.count("was moved to quarantine") == 1
-    assert page.endswith("\nno problem, 2 notes\n")
+    assert "\nno problem, 2 notes:\nnote " in page
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+@pytest.mark.parametrize("folder", layout.FOLDERS)
+def test_doctor_names_each_folder_that_is_missing_or_replaced_and_what_that_means(
+    story: Story, capsys: pytest.CaptureFixture[str], folder: str, replaced: bool
+) -> None:
+    story.close()
+    bus = story.track / ".message-bus"
+    shutil.rmtree(bus / folder)
+    if replaced:
+        (bus / folder).write_text("")
+    capsys.readouterr()
+    run_command_line(["doctor", str(story.track), "--json"])
+    (found,) = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["code"] == "folders"]
+    assert found["level"] == "note"
+    how = "has something else in its place" if replaced else "is missing"
+    assert f"{folder}/ {how}: {MEANS[folder]}" in found["details"]
+    assert found["hint"].startswith("put back what was removed, if you have it")
 
 
 def test_a_folder_that_may_not_be_opened_is_a_problem_for_doctor_and_nobody_else_needs_it(

@@ -24,7 +24,7 @@ from conductor.cli.screen_plain import PlainScreen
 from conductor.cli.summary import summary
 from conductor.cli.track import resolve
 from conductor.cli.watching import watch_run
-from conductor.core.events import ControlReceived, TimerFired
+from conductor.core.events import ControlReceived, RunResumed, TimerFired
 
 if TYPE_CHECKING:
     from conftest import BEGIN, Story
@@ -296,6 +296,25 @@ def test_live_says_what_ctrl_c_does_while_the_run_drains(story: Story, own: bool
         story.now = 2.0
         show.look()
         assert "· draining · 2.0s" in picture(console)[-1]
+
+
+def test_a_run_that_was_taken_over_claims_no_working_time(
+    story: Story, track: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hours may have passed without a conductor: they are no time that the tasks took."""
+    story.start(NODES)
+    story.end("1")
+    story.now += 3600.0
+    run = story.machine.state.run
+    assert run is not None
+    story.tell(RunResumed(run.id, run.options, len(story.records)))
+    for task in ("3", "2"):
+        story.end(task)
+    text = summary(story.view(), resolve(str(track)), story.host, colour=False)
+    assert text.startswith("✓ All 3 tasks are done, 1h after the run began (time without a conductor included).\n")
+    capsys.readouterr()
+    assert run_command_line(["status", str(track)]) == 0
+    assert "1h after the run began (time without a conductor included), ended" in capsys.readouterr().out
 
 
 def test_processes_left_behind_are_told_calmly(story: Story, track: Path, capsys: pytest.CaptureFixture[str]) -> None:

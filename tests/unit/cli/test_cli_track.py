@@ -165,6 +165,14 @@ def test_a_hint_that_knows_no_track_is_given_the_one_that_was_typed(
     assert spoken("`conductor status` lists them", label, bus_dir) == "`conductor status` lists them"
 
 
+@pytest.mark.parametrize("project", ["/p", "/my p", "/it's `here`"])
+def test_a_hint_may_name_a_project_behind_the_track(project: str) -> None:
+    """A copied track goes on in the project of the original: the command can be typed as it is said."""
+    hint = f"go on there: `conductor run TRACK --project {shlex.quote(project)}`; or begin anew"
+    whole = f"go on there: `conductor run t --project {shlex.quote(project)} --bus-dir b`; or begin anew"
+    assert spoken(hint, "t", "b") == whole
+
+
 def test_errors_of_the_bus_name_the_track_in_their_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     track = write(tmp_path / "t")
     assert run_command_line(["run", str(track), "--retries", "0"]) == 1

@@ -30,8 +30,11 @@ def test_a_reset_of_everything_forgets_all_but_the_numbers_of_attempts(play: Pla
     reset(play)
     assert play.view.state == "never_run"
     assert (play.view.project, play.view.tasks) == (None, ())
-    assert play.machine.state == State(retired={TaskId("a"): 1, TaskId("b"): 1})
+    at = play.view.reset_at
+    assert at is not None
+    assert play.machine.state == State(retired={TaskId("a"): 1, TaskId("b"): 1}, reset_at=at)
     play.start("a", "b < a")
+    assert play.view.reset_at is None
     assert play.attempt("a").startswith("a~2-")
     play.result("a").result("b")
     assert play.view.state == "done"

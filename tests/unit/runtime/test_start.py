@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -148,6 +149,8 @@ def test_the_project_of_the_first_start_holds(track: Track, tmp_path: Path) -> N
     with pytest.raises(ConductorError, match="since its first start") as caught:
         begin(track.request(project=str(tmp_path)), replayed)
     assert caught.value.code == "usage"
+    project = shlex.quote(str(track.folder.parent))
+    assert f"`conductor run TRACK --project {project}`" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("ended", [False, True])
