@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from bus.memory import MemoryBus
-from bus.process import WAITS_FOR_DISK
+from bus.process import LACKING, WAITS_FOR_DISK, WAITS_TO_LOOK
 from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, ResultReceived, WorkerGone
 from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, UNKILLABLE_AFTER, Attempts
@@ -131,6 +131,12 @@ def test_requirement_32_a_worker_that_waits_for_the_disk_is_not_ended(scene: Sce
     scene.launcher.free()
     assert isinstance(scene.verdict(), ResultReceived)
     assert scene.launcher.killed == []
+
+
+def test_requirement_32_people_are_told_once_of_a_worker_that_waits(scene: Scene) -> None:
+    scene.launcher.waiting = {7: WAITS_TO_LOOK}
+    scene.pass_by(60.0)
+    assert scene.said == [f"a: its worker waits, as {LACKING[WAITS_TO_LOOK]}; it goes on by itself"]
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from bus.errors import AlreadyFinished, BusGone, FolderReplaced
 from bus.process import ProcessInfo, look, parse_stat, send_signal, start_ticks, waits_for_disk
 from bus.strict import WireError
 from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerSpec, proc_from_json
+from worker import runner
 from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
 from worker.handing_in import claim, hand_in
@@ -431,3 +433,20 @@ def test_a_claim_waits_for_what_passes(error: Exception) -> None:
     pauses: list[float] = []
     assert claim(Hand(), ProcRecord("b", 1, 2, 3), pauses.append)  # type: ignore[arg-type]
     assert pauses == [0.1, 0.2]
+
+
+# --- short of memory, under a lower limit ---------------------------------------------------------------------------
+
+
+def test_requirement_32_a_worker_without_memory_tries_again(
+    pauses: tuple[list[float], Callable[[float], None]],
+) -> None:
+    hand = TroubledHand(finish=[MemoryError(), None], publish=[])
+    assert hand_in(not_started("revoked"), SPEC, hand, pauses[1])  # type: ignore[arg-type]
+    assert pauses[0] == [0.1]
+
+
+@pytest.mark.parametrize(("limit", "hard", "expected"), [(1024, 64, 64), (64, 1024, 64), (-1, 64, 64), (64, -1, 64)])
+def test_commands_get_at_most_the_descriptors_that_a_lowered_limit_leaves(limit: int, hard: int, expected: int) -> None:
+    assert resource.RLIM_INFINITY == -1
+    assert runner._at_most(limit, hard) == expected
