@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 from types import FrameType
@@ -52,7 +53,10 @@ def run(home: str, case: tuple[int, str, int], words: list[str], out: int, err: 
 
 
 def main() -> None:
-    """Run all cases."""
+    """Run all cases, with the signals as a shell in a terminal would have them, whoever started us."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     home, cases, *words = sys.argv[1:]
     ends = []
     for case in json.loads(cases):
