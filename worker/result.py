@@ -8,8 +8,8 @@ from typing import Any
 
 from bus.times import utc
 from bus.wire import ExitRecord, WorkerSpec
-from worker.core import Finish, Process, Sent, StepResult
 from worker.pump import Log
+from worker.words import Finish, Process, Sent, StepResult
 
 
 def compose(

@@ -19,8 +19,14 @@ from bus.layout import STDERR, STDOUT, attempt_dir
 from bus.process import HAVE_PROC, WAITS_TO_LOOK, WAITS_TO_VERIFY, Realm, is_shortage, start_ticks
 from bus.wire import ExitRecord, ProcRecord, WorkerSpec
 from worker import tree
-from worker.core import (
-    PERIOD,
+from worker.core import PERIOD, Session, refusal
+from worker.environment import command_environment
+from worker.handing_in import FIRST_PAUSE, Late, Sign, claim, hand_in, patiently, wait
+from worker.pump import Log, Pump
+from worker.result import compose, log_bytes, not_started
+from worker.signals import Signals
+from worker.spawn import SpawnError, spawn
+from worker.words import (
     Beat,
     Event,
     Exited,
@@ -31,21 +37,13 @@ from worker.core import (
     NotStarted,
     Process,
     SendSignal,
-    Session,
     Started,
     StartVerify,
     StopRequested,
     Tick,
     TreeSeen,
     TreeUnseen,
-    refusal,
 )
-from worker.environment import command_environment
-from worker.handing_in import FIRST_PAUSE, Late, Sign, claim, hand_in, patiently, wait
-from worker.pump import Log, Pump
-from worker.result import compose, log_bytes, not_started
-from worker.signals import Signals
-from worker.spawn import SpawnError, spawn
 
 ALREADY_CLAIMED = 111
 """Exit code of a worker that found its attempt claimed by another one."""

@@ -9,12 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.wire import AttemptId, Ladder, TaskId, WorkerSpec
-from worker.core import (
-    GAP,
-    GRACE,
-    LOOK_PERIOD,
-    PERIOD,
-    UNKILLABLE_AFTER,
+from worker.core import GAP, GRACE, LOOK_PERIOD, PERIOD, UNKILLABLE_AFTER, Phase, Session, refusal
+from worker.words import (
     Beat,
     Event,
     Exited,
@@ -23,10 +19,8 @@ from worker.core import (
     LookAtTree,
     NotSignalled,
     NotStarted,
-    Phase,
     Process,
     SendSignal,
-    Session,
     Started,
     StartVerify,
     StepResult,
@@ -34,7 +28,6 @@ from worker.core import (
     Tick,
     TreeSeen,
     TreeUnseen,
-    refusal,
 )
 
 SPEC = WorkerSpec(

@@ -19,13 +19,13 @@ from bus.process import ProcessInfo, look, parse_stat, send_signal, start_ticks,
 from bus.strict import WireError
 from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, TaskId, WorkerSpec, proc_from_json
 from worker import runner
-from worker.core import Finish, Process, Sent, StepResult
 from worker.environment import command_environment
 from worker.handing_in import claim, hand_in
 from worker.pump import KEPT, Log, Pump
 from worker.result import compose, not_started
 from worker.spawn import SpawnError, find_program, spawn
 from worker.tree import descendants, look_at_tree
+from worker.words import Finish, Process, Sent, StepResult
 
 SPEC = WorkerSpec(
     bus="/bus",
