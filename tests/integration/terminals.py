@@ -96,10 +96,15 @@ class Terminal:
     def check_clean(self) -> None:
         """Check that the terminal is as it was: modes, cursor, screen."""
         assert termios.tcgetattr(self._slave) == self._before
+        # The program may be done, or stand still, before we have read what it wrote.
+        wait_for(self._shows_cursor, "the cursor being shown")
         written = self.written()
-        assert written.rfind("\x1b[?25h") >= written.rfind("\x1b[?25l"), "the cursor is hidden"
         assert written.count("\x1b[?1049h") == written.count("\x1b[?1049l"), "the other screen was left on"
         assert "Traceback" not in written
+
+    def _shows_cursor(self) -> bool:
+        written = self.written()
+        return written.rfind("\x1b[?25h") >= written.rfind("\x1b[?25l")
 
     def close(self) -> None:
         """Put it away."""
