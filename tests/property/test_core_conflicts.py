@@ -35,7 +35,7 @@ def in_conflict(a: TaskSpec, b: TaskSpec) -> bool:
     return files or not set(a.resources).isdisjoint(b.resources)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(CLAIMS, min_size=2, max_size=8), st.integers(0, 2**32))
 def test_tasks_enter_the_index_in_any_order(claims: list[tuple[list[str], list[str], list[str]]], seed: int) -> None:
     plan = plan_of(

@@ -44,7 +44,7 @@ def expected(sim: CoreSimulation, started: list[TaskId]) -> list[TaskId]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 8]), st.sampled_from(["serialize", "allow"]))
 def test_each_start_follows_the_rule_and_no_slot_stays_free_against_it(seed: int, workers: int, on: str) -> None:
     random = Random(seed)

@@ -7,7 +7,7 @@ from random import Random
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus.wire import AttemptId, TaskId
@@ -43,7 +43,7 @@ def test_a_fixed_range_of_seeds_is_clean(first: int) -> None:
     assert crashes > 0
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(seed=st.integers(1000, 2**32), crash=st.sampled_from([0.0, 0.05, 0.3]), vanish=st.sampled_from([0.0, 0.3]))
 def test_any_seed_is_clean(seed: int, crash: float, vanish: float) -> None:
     simulation(seed, Chances(crash=crash, vanish=vanish)).run()

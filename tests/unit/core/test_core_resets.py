@@ -99,7 +99,7 @@ def test_a_reset_task_that_the_plan_does_not_have_any_more_is_passed_over(play: 
     assert play.view.state == "done"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_resets_between_rounds_of_any_plan_keep_every_promise(seed: int) -> None:
     """The invariants are checked after each fact, and a replay of it all gives the same state."""

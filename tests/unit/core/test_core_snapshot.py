@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus.wire import AttemptId, Record, TaskId, dumps
@@ -40,7 +40,7 @@ def take(machine: Machine, record: Record, plan: Plan) -> None:
     machine.replay(event, record.t.mono, wall=record.t.wall)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), crash=st.sampled_from([0.0, 0.05]))
 def test_requirement_6_live_state_full_replay_and_any_snapshot_with_its_tail_are_one(seed: int, crash: float) -> None:
     random = Random(seed)
