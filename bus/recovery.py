@@ -227,7 +227,9 @@ class Recovery:
 
     def run(self, follower: Follower | None) -> list[str]:
         """Bring projection and follower to the end of the journal; return the foreign names found in `events/`."""
-        for file, end, line in self._lines(self._begin(follower)):
+        place, last = self._begin(follower), None
+        for file, end, line in self._lines(place):
+            last = file, end, line
             self._keeper.behind += len(line) + 1
             shown = concerns(line)
             if follower is None and not shown:
@@ -239,6 +241,10 @@ class Recovery:
                 follower.take(record, self._load_plan)
                 if self._keeper.is_due(ON_THE_WAY):
                     self._checkpoint(follower, Place(file, end, crc_of(line)))
+        if last is not None:
+            place = Place(last[0], last[1], crc_of(last[2]))
+        if place is not None:  # in a file that was just begun, still in the one before
+            self._journal.place = place
         self._projection.settle()
         foreign, missing_names = self._projection.finish()
         if missing_names:

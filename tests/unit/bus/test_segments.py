@@ -274,3 +274,18 @@ def test_a_copy_of_a_sealed_file_is_put_in_place_only_while_the_track_is_ours(mo
     with pytest.raises(BusGone):
         put(host, "a")
     assert disk.names("/bus/segments") == []
+
+
+@pytest.mark.usefixtures("small")
+def test_requirement_6_a_snapshot_of_a_start_behind_a_sealed_file_is_used_by_the_next(root: Path) -> None:
+    """The growing file is empty then, and the last record stands in the one before."""
+    host = start(root)
+    put(host, "1", "2", size=200)
+    host.close()
+    assert (root / "queue.jsonl").read_bytes() == b""
+    host = start(root, Texts())
+    host.checkpoint({"texts": ["1", "2"]})
+    host.close()
+    follower = Texts()
+    start(root, follower).close()
+    assert (follower.texts, follower.taken) == (["1", "2"], [])
