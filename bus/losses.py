@@ -51,10 +51,8 @@ def is_cut(folders: Folders) -> bool:
 
 def mark_cut(folders: Folders) -> None:
     """Let it be known, on disk when this returns."""
-    try:
+    with suppress(FileExistsError):  # by one who may have been killed before it was on disk
         folders.fs.create(layout.CUT, b"", at=folders.root, sync=True)
-    except FileExistsError:
-        return
     folders.fs.sync(folders.root)
 
 

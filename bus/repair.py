@@ -103,13 +103,13 @@ class _Repair:
         missing = self._settle_active() is None
         self._restore_plans()
         files = self._survey.files()
-        gaps = list(gaps_of(files))
-        lost = [*gaps, *(file.should for file in files if file.is_lost)]
-        bridge = self._bridge(files, max(gap.last for gap in lost)) if lost else None
-        if lost and bridge is None:
-            self._cut(files, min(gap.first for gap in lost))
-        else:
-            self._replace(files, gaps, bridge)
+        lost = sorted((*gaps_of(files), *(file.should for file in files if file.is_lost)), key=lambda span: span.first)
+        bridge = self._bridge(files) if lost else None
+        end = next((span.first for span in lost if bridge is None or span.first > bridge.snapshot.seq), None)
+        if end is not None:
+            self._cut(files, end, bridge)
+            files = self._survey.files()
+        self._replace(files, list(gaps_of(files)), bridge)
         self._begin_active(missing=missing)
         self._admit_lost_end()
         return [*self._moved, *self._said]
@@ -140,10 +140,10 @@ class _Repair:
                 self._fs.publish(_SCRATCH, self._folders.fd(layout.TMP), name, at, body, sync=True)
                 self._said.append(f"{error.path} was made again from the plan's source: it is the very same")
 
-    def _bridge(self, files: list[File], last: int) -> snapshots.Kept | None:
-        """The newest snapshot behind the last gap that is understood."""
+    def _bridge(self, files: list[File]) -> snapshots.Kept | None:
+        """The newest snapshot that is understood, and whose record is there: it leads over whatever is lost before."""
         load_plan = FileReader(self._folders).load_plan
-        for kept in self._survey.bridges(files, last):
+        for kept in self._survey.bridges(files):
             with suppress(BusCorrupt):  # its plan is gone
                 if self._follower is None or self._follower.restore(kept.snapshot, load_plan):
                     return kept
@@ -227,8 +227,10 @@ class _Repair:
             self._publish(name, body)
         self._take(file.segment, f"{reason}; " + ("the rest was taken over" if file.runs else "it holds no record"))
 
-    def _cut(self, files: list[File], first: int) -> None:
-        """Let the journal end before a record."""
+    def _cut(self, files: list[File], first: int, bridge: snapshots.Kept | None) -> None:
+        """Let the journal end before a record that is lost, and behind which no snapshot was taken."""
+        if bridge is not None:  # it is the one that the next try must find
+            self._sync_snapshot(bridge.snapshot.seq)
         losses.mark_cut(self._folders)
         behind = [file for file in files if file.should.last >= first and (not file.clean or reaches(file, first))]
         gone = sum(run.count for file in behind if not file.is_lost for run in file.runs if run.first > first)

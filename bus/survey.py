@@ -11,8 +11,9 @@ from bus._fs import Refused, Withheld
 from bus.errors import BusCorrupt
 from bus.folders import Folders
 from bus.lines import Chain, crc_of, head_of, split
+from bus.losses import ahead
 from bus.reader import FileReader
-from bus.recovery import look_through
+from bus.recovery import Looked, look_through
 from bus.segments import Files, Segment, first_seq, is_beginning, listed, open_active, read_segment, refused
 from bus.strict import WireError
 from bus.wire import decode_sound, is_line
@@ -48,6 +49,8 @@ class File:
     """What it holds: records that follow each other."""
     clean: bool
     """A reader takes it as it is."""
+    has_rest: bool = False
+    """Something that is no record stands behind the last one; a start cuts that off."""
 
     @property
     def count(self) -> int:
@@ -110,14 +113,21 @@ class Survey:
         try:
             looked = look_through(self._folders, Files((), (), fd, stat, first))
             with closing(self._sound(None, check=False)) as lines:
-                if all(self._has_payload(line) for _, line in lines):
+                if not self._is_proved(looked) and all(self._has_payload(line) for _, line in lines):
                     runs = (Span(first, looked.last),) if looked.last >= first else ()
-                    return File(None, Span(first, FAR), runs, clean=True)
+                    return File(None, Span(first, FAR), runs, clean=True, has_rest=looked.end < stat.st_size)
         except BusCorrupt:
             pass
         finally:
             self._fs.close(fd)
         return File(None, Span(min(first, expected), FAR), self._runs(None), clean=False)
+
+    def _is_proved(self, looked: Looked) -> bool:
+        """Tell whether records behind a damaged line, which may be of a write that was cut off, were acknowledged: a
+        snapshot was taken behind them."""
+        crcs = {kept.snapshot.seq: kept.place.crc for kept in ahead(self._folders, looked.last)} if looked.bad else {}
+        with closing(self._sound(None, check=False)) as lines:
+            return bool(crcs) and any(crcs.get(seq) == crc_of(line) for seq, line in lines)
 
     def _runs(self, segment: Segment | None) -> tuple[Span, ...]:
         runs: list[Span] = []
@@ -174,11 +184,11 @@ class Survey:
                 with closing(self._sound(file.segment, check=check)) as lines:
                     yield from lines
 
-    def bridges(self, files: list[File], last: int) -> Iterator[snapshots.Kept]:
-        """Yield the snapshots of which the record is there, behind the last gap, newest first."""
+    def bridges(self, files: list[File]) -> Iterator[snapshots.Kept]:
+        """Yield the snapshots of which the record is there, newest first."""
         for kept in snapshots.read_all(self._folders):
             seq = kept.snapshot.seq
-            if seq >= last and any(self._crc(file, seq) == kept.place.crc for file in files if not file.is_lost):
+            if any(self._crc(file, seq) == kept.place.crc for file in files if not file.is_lost):
                 yield kept
 
     def _crc(self, file: File, seq: int) -> str | None:
@@ -251,5 +261,5 @@ def covers(file: File, gap: Span) -> bool:
 
 
 def reaches(file: File, first: int) -> bool:
-    """Tell whether a file holds, or should hold, records from `first` on."""
-    return file.segment is not None or any(run.last >= first for run in file.runs)
+    """Tell whether a file holds, or should hold, records from `first` on, or something of which that cannot be told."""
+    return file.segment is not None or file.has_rest or any(run.last >= first for run in file.runs)

@@ -420,3 +420,54 @@ def test_a_round_whose_plan_is_gone_for_good_is_a_record_that_is_lost(root: Path
     )
     assert "the journal ends before record 1 now" in said[-1]
     assert journal_of(root) == []
+
+
+def test_the_journal_ends_only_before_what_no_snapshot_was_taken_behind(root: Path) -> None:
+    """Of two damages the first costs its record, the second what came after it, whenever each is repaired."""
+    for at_once in (True, False):
+        place = root / str(at_once)
+        place.parent.mkdir(exist_ok=True)
+        filled(place, snapshot=True)
+        harm(segment(place, 1), "2")
+        if not at_once:
+            repair(place)
+        harm(place / "queue.jsonl", "10")
+        said = repair(place)
+        assert any("the journal ends before record 10 now" in line for line in said)
+        assert texts(place) == ["1", *ALL[2:9]]
+        assert repair(place) == []
+        assert state(place) == ALL[:9]
+
+
+def test_a_snapshot_proves_that_a_batch_with_a_damaged_line_was_acknowledged(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it looks as one that was being written, and is cut off whole."""
+    monkeypatch.setattr(journal, "SEGMENT", 1 << 20)
+    host = start(root)
+    put(host, "1")
+    put(host, "2", "3", "4")
+    host.checkpoint({"texts": ALL[:4]})
+    host.close()
+    harm(root / "queue.jsonl", "3")
+    assert repair(root)[-1].startswith("record 3: lost. The state is not touched")
+    assert texts(root) == ["1", "2", "4"]
+    assert state(root) == ALL[:4]
+
+
+def test_what_stands_behind_a_damaged_record_goes_with_the_end_of_the_file_before(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that looks as if it had not been acknowledged, as long as the record before it is there."""
+    host = start(root)
+    for text in ALL[:8]:
+        put(host, text)
+    monkeypatch.setattr(journal, "SEGMENT", 1 << 20)
+    put(host, *ALL[8:])
+    host.close()
+    harm(segment(root, 5), "8")
+    harm(root / "queue.jsonl", "9")
+    repair(root)
+    assert texts(root) == ALL[:7]
+    assert repair(root) == []
+    assert state(root) == ALL[:7]
