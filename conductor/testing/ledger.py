@@ -66,18 +66,23 @@ class Ledger:
 
     def check(self, records: list[Record], *, ended: bool, plans: Mapping[str, Plan] = MappingProxyType({})) -> None:
         """Check a whole journal; `plans` are those of its rounds, by hash. Raises LedgerBroken."""
+        self.check_some(records)
         dispatched = Counter(one.attempt for one in records if one.type == "WORKER_DISPATCHED")
         judged = Counter(one.attempt for one in records if one.type == "ATTEMPT_ENDED")
-        demand(max(dispatched.values(), default=1) == 1, "an attempt was dispatched twice")
-        demand(max(judged.values(), default=1) == 1, "an attempt was judged twice")
         demand(judged.keys() <= dispatched.keys(), "an attempt was judged that was never dispatched")
         demand(not ended or judged == dispatched, "the run ended with an attempt that was not judged")
-        complete = [one.attempt for one in records if one.type == "TASK_COMPLETE"]
-        demand(self.succeeded.keys() >= set(filter(None, complete)), "a task is complete without a success")
         story = _Story(self._plan, plans)
         for record in records:
             story.take(record)
         self.done, self.shown, self._void = story.done, story.shown, story.void
+
+    def check_some(self, records: list[Record]) -> None:
+        """Check what must hold of any records of a journal. Raises LedgerBroken."""
+        for type, what in (("WORKER_DISPATCHED", "dispatched"), ("ATTEMPT_ENDED", "judged")):
+            attempts = Counter(one.attempt for one in records if one.type == type)
+            demand(max(attempts.values(), default=1) == 1, f"an attempt was {what} twice")
+        complete = [one.attempt for one in records if one.type == "TASK_COMPLETE"]
+        demand(self.succeeded.keys() >= set(filter(None, complete)), "a task is complete without a success")
 
 
 class _Story:

@@ -25,6 +25,7 @@ from conductor.testing.simulated import chance, checks
 from conductor.testing.simulated.accounts import Accounts
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
 from conductor.testing.simulated.errands import ERRANDS
+from conductor.testing.simulated.repairs import Repairs
 from conductor.testing.simulated.strikes import Strikes
 from conductor.testing.simulated.troubles import Errand, Trouble, Troubles, rarely
 from conductor.testing.simulated.worker import SimulatedWorker
@@ -104,6 +105,7 @@ class Simulation:
         """Those beside which no other lived at their start."""
         self._over = False
         self._patient_until = self.clock.mono + PATIENCE
+        self.repairs = Repairs(self)
         self.disk.process("shell").mkdir("/track")
         self.disk.root.sync()
         self.strikes = Strikes(self, [kind for kind in rare if isinstance(kind, Trouble)])
@@ -126,14 +128,14 @@ class Simulation:
         """Let somebody go on, or time pass; False once all is over."""
         self.strikes.heal()
         demand(self.clock.mono < self._patient_until, "the run does not come to an end: nothing happens any more")
-        if self.conductor is None and (self._errands or not self._over):
+        if self.conductor is None and (self._errands or self.repairs.damage or not self._over):
             self.conductor = self.new_conductor(self._next_errand())
             self.conductor.wake_at += self.random.choice((0.0, 1.0, 60.0))
         free = [actor for actor in self._cast if not actor.process.dead and actor not in self._stack]
         if not free:
             return False
         now = self.clock.mono
-        if self.accounts.acknowledged:
+        if self.accounts.acknowledged and self.repairs.damage is None:
             demand(self.disk.find(f"{BUS}/{layout.JOURNAL}") is not None, "whoever looks now finds no queue.jsonl")
         if self.random.random() < 0.2:
             self.strikes.remember_messages()
@@ -147,6 +149,8 @@ class Simulation:
     def _next_errand(self) -> Errand | None:
         """Tell what the next start is for, where it is not to run the track."""
         errands = self._errands
+        if self.repairs.damage is not None:
+            return Errand.REPAIR if self.odd.random() < 0.6 else None
         if not errands or not self._started or not (self._over or self.odd.random() < 0.6):
             return None
         if errands[0] is Errand.PLAN:
@@ -159,7 +163,7 @@ class Simulation:
     def new_conductor(self, errand: Errand | None = None) -> SimulatedConductor:
         """Start a conductor, or what an operator starts in its place."""
         self.conductors = [one for one in self.conductors if one.alive]
-        if not self.conductors:
+        if not self.conductors and self.repairs.events_follow:
             checks.check_nothing_early(self.disk)
         self._started += 1
         made = (ERRANDS[errand] if errand else SimulatedConductor)(self, self._started)
@@ -193,6 +197,8 @@ class Simulation:
             self._over = conductor.done
         elif errand not in (Errand.STOP, Errand.DRAIN):
             self._over = False
+        if errand is Errand.REPAIR and self.repairs.damage is not None:
+            return
         if errand is not None and not conductor.done and self.odd.random() < 0.7:
             self._errands.insert(0, errand)
 
@@ -303,7 +309,9 @@ class Simulation:
         self.recoveries += 1
         self._patient_until = self.clock.mono + PATIENCE
         self.say(conductor, f"has recovered, epoch {conductor.epoch}")
-        if conductor is self.conductor:  # of one that was replaced meanwhile nothing is known but its name
+        if conductor is not self.conductor:  # of one that was replaced meanwhile nothing is known but its name
+            return
+        if self.repairs.damage is None or self.repairs.has_mended():
             self._check(conductor)
 
     def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
@@ -327,9 +335,22 @@ class Simulation:
         if conductor is not self.conductor:  # it was replaced: whatever it saw was not meant for it
             return
         excused = self.strikes.excuses(conductor) or self.strikes.foreign.surprises(conductor)
-        if isinstance(error, BusCorrupt) or not excused:
+        if self.repairs.damage is not None or self._are_strangers(error):
+            excused = True
+        elif isinstance(error, BusCorrupt):
+            excused = False
+        if not excused:
             raise LedgerBroken(f"{conductor.name} gives up: {error.message}") from error
         conductor.wake_at = self.clock.mono
+
+    def _are_strangers(self, error: BusError) -> bool:
+        """Tell whether a run is refused because workers live of which a journal that was cut does not tell."""
+        cut = self.disk.find(f"{BUS}/{layout.CUT}") is not None
+        return (
+            cut
+            and "of which the journal does not tell" in error.message
+            and any(one.alive for one in self.workers.values())
+        )
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -337,14 +358,17 @@ class Simulation:
         live, foreign = conductor.replayed, self.strikes.foreign
         if not foreign.spares(conductor):
             return
-        self.records, whole = checks.read_journal(self.disk)
-        demand(live.digest() == whole.digest(), "a replay of the whole journal is not the live state")
+        found = checks.read_journal(self.disk, placed=not self.strikes.has_usurped)
+        self.records = found.records
+        demand(live.digest() == found.state.digest(), "a replay of the whole journal is not the live state")
         folders = [layout.INBOX, layout.QUARANTINE] if self._late else [layout.INBOX]
         lying = {name for folder in folders for name in self.disk.names(f"{BUS}/{folder}")}
-        self.accounts.check(self.records, lying, ended=live.machine.ended)
-        checks.check_state(live, self.accounts.ledger)
+        self.accounts.check(self.records, lying, gone=found.gone, ended=live.machine.ended)
+        if not found.gone:
+            checks.check_state(live, self.accounts.ledger)
         foreign.check()
-        if not self.strikes.excuses(conductor):  # what could not be written is projected later
+        if not self.strikes.excuses(conductor) and not found.gone:  # what could not be written is projected later
+            self.repairs.events_follow = True
             checks.check_events(self.disk, self.records, self.accounts.ledger.shown)
         checks.check_quarantine(self.disk, cut=self.disk.boots > 1)
 

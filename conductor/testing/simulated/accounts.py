@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from bus.layout import message_name
@@ -58,19 +58,35 @@ class Accounts:
         if not durable_results:
             self.results.clear()
 
-    def check(self, records: list[Record], lying: Collection[str], *, ended: bool) -> None:
-        """Compare with a whole journal; `lying` are the files that still lie there. Raises LedgerBroken."""
+    def cut(self, before: Iterable[Record], records: Iterable[Record]) -> None:
+        """The journal was damaged: of what it held `before`, or was acknowledged since, it owes what it holds now, and
+        of what is handed in that of attempts which it knows."""
+        here = list(records)
+        self.acknowledged = {record.seq: record.id for record in here}
+        lost = {record.id for record in before} - set(self.acknowledged.values())
+        known = {record.attempt for record in here if record.type == "WORKER_DISPATCHED"}
+        self.messages = {id: one for id, one in self.messages.items() if id not in lost and one.attempt in known}
+
+    def check(
+        self, records: list[Record], lying: Collection[str], *, ended: bool, gone: Set[int] = frozenset()
+    ) -> None:
+        """Compare with a whole journal; `lying` are the files that still lie there, `gone` are the records that repairs
+        gave up. Raises LedgerBroken."""
         found = {record.seq: record.id for record in records}
         for seq, id in self.acknowledged.items():
             demand(found.get(seq) == id, f"record {seq} was acknowledged and is lost")
-        demand([record.seq for record in records] == list(range(1, len(records) + 1)), "a record is missing")
+        last = max({*found, *gone}, default=0)
+        demand([record.seq for record in records] == sorted({*range(1, last + 1)} - gone), "a record is missing")
         ids = {record.id for record in records}
         demand(len(ids) == len(records), "something was recorded twice")
         for message in self.messages.values():
             name = message_name(message.attempt, message.id)
             kept = message.id in ids or any(one.endswith(name) for one in lying)
             demand(kept, f"message {name} was handed in and is lost")
-        self.ledger.check(records, ended=ended, plans=self.plans)
+        if gone:
+            self.ledger.check_some(records)
+        else:
+            self.ledger.check(records, ended=ended, plans=self.plans)
         verdicts = {one.attempt: one.payload for one in records if one.type == "ATTEMPT_ENDED"}
         for attempt, result in self.results.items():
             if attempt in verdicts:

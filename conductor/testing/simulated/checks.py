@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from bus import layout
+from bus import layout, snapshots
 from bus.projection import View
 from bus.reader import open_reader
 from bus.wire import Record, TaskId
@@ -16,24 +17,46 @@ from conductor.testing.ledger import Ledger, demand
 from conductor.testing.simulated.conductor import BUS
 
 
-def read_journal(disk: ModelDisk) -> tuple[list[Record], Replayed]:
-    """Return the whole journal, and what follows from it: the same from each snapshot on."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the journal says."""
+
+    records: list[Record]
+    gone: frozenset[int]
+    """Records that repairs gave up."""
+    state: Replayed
+
+
+def read_journal(disk: ModelDisk, *, placed: bool = False) -> Found:
+    """Return the whole journal, and what follows from it: the same from each snapshot on. With `placed`, each of them
+    must be one that a start finds in the journal.
+
+    Where a repair gave records up, the snapshot behind them stands for what comes before it.
+    """
     whole, records = Replayed(), list[Record]()
     reader = open_reader(BUS, fs=disk.process("check"))
     kept = {snapshot.seq: snapshot for snapshot in reader.snapshots()}
+    gone = frozenset(seq for first, last in reader.lost() for seq in range(first, last + 1))
+    lone = {one.snapshot.seq for one in snapshots.read_all(reader.folders)} - kept.keys() - gone
+    demand(not (placed and lone), f"the place of snapshots {sorted(lone)} is not in the journal")
+    begins = min((seq for seq in kept if seq > max(gone)), default=0) if gone else 0
+    demand(bool(begins or not gone), "records are lost, and there is no snapshot behind them")
     begun: list[Replayed] = []
     for record in reader.records():
         records.append(record)
-        for one in (whole, *begun):
+        for one in (whole, *begun) if record.seq > begins else ():
             one.take(record, reader.load_plan)
-        if snapshot := kept.pop(record.seq, None):
+        snapshot = kept.pop(record.seq, None)
+        if record.seq == begins and snapshot:
+            demand(whole.restore(snapshot, reader.load_plan), f"snapshot {begins} is not understood")
+        elif record.seq > begins and snapshot:
             begun.append(Replayed())
             demand(begun[-1].restore(snapshot, reader.load_plan), f"snapshot {record.seq} is not understood")
             demand(_same(begun[-1], whole), f"snapshot {record.seq} is not what the journal says up to there")
     demand(not kept, f"snapshots {sorted(kept)} belong to no record")
     demand(all(_same(one, whole) for one in begun), "snapshot and tail give another state than the whole journal")
     reader.close()
-    return records, whole
+    return Found(records, gone, whole)
 
 
 def _same(one: Replayed, other: Replayed) -> bool:

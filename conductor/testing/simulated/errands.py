@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bus.host import FileHost
+from bus.host import FileHost, open_host
+from bus.repair import repair
 from conductor.core.events import ControlReceived, Fact, RunResumed, RunStarted
 from conductor.core.instructions import LaunchWorker
+from conductor.plan import frozen
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.reset import take_back
 from conductor.testing.ledger import demand
-from conductor.testing.simulated.conductor import SimulatedConductor
+from conductor.testing.simulated.conductor import BUS, SimulatedConductor
 from conductor.testing.simulated.troubles import Errand
 
 WHO = "operator:sim"
@@ -60,4 +62,30 @@ class Resetting(Stopping):
         return False
 
 
-ERRANDS: dict[Errand, type[SimulatedConductor]] = {kind.errand: kind for kind in (Stopping, Draining, Resetting)}
+class Repairing(SimulatedConductor):
+    """`conductor doctor --repair` of a journal that was damaged behind a start that was in order."""
+
+    errand = Errand.REPAIR
+
+    def _start(self) -> None:
+        world = self._world
+        if world.repairs.damage is None:
+            host = open_host(BUS, durability=world.durability, fs=self.process, follower=self.replayed)
+            self.epoch = host.epoch
+            world.recovered(self)
+            host.close()
+            world.repairs.do_damage(self)
+        else:
+            world.repairs.begins()
+            said = repair(BUS, follower=self.replayed, plan_again=lambda _: frozen.dump(world.plan), fs=self.process)
+            for line in said:
+                world.say(self, line)
+            if not self.process.dead:  # it may have been killed at its very last call
+                self.done = True
+                world.repairs.ended()
+        self.process.kill()
+
+
+ERRANDS: dict[Errand, type[SimulatedConductor]] = {
+    kind.errand: kind for kind in (Stopping, Draining, Resetting, Repairing)
+}

@@ -56,6 +56,11 @@ class Strikes:
         """Whether everything can be written."""
         return self._well_at is None
 
+    @property
+    def has_usurped(self) -> bool:
+        """Whether a conductor was ever replaced while it stood still: what it keeps then belongs to no journal."""
+        return bool(self._usurped)
+
     def before_call(self, process: ModelProcess, call: str) -> bool:
         """Let something go wrong, perhaps; False where nobody may go on in between."""
         if call in DESTRUCTIVE and process in self._usurped:
@@ -143,18 +148,19 @@ class Strikes:
                 return any(worker.alive for worker in self._sim.workers.values())
             case Trouble.HASTE:
                 return self._is_conductor(process) and bool(self._sim.idle_workers())
-            case Trouble.PAUSE:
-                return self._is_conductor(process)
+            case Trouble.PAUSE:  # whoever else may start would go on with what is damaged
+                return self._is_conductor(process) and self._sim.repairs.damage is None
             case Trouble.USURP:
                 lock = self._disk.find(f"{BUS}/{layout.LOCK}")
-                return lock is not None and self._is_conductor(process) and call not in DESTRUCTIVE
+                usable = lock is not None and self._is_conductor(process) and call not in DESTRUCTIVE
+                return usable and self._sim.repairs.damage is None
             case Trouble.FULL_DISK | Trouble.READ_ONLY | Trouble.FAILED_SYNC:
                 return self._well_at is None  # a disk that fails and is full at once keeps no word of it
             case Trouble.REPEAT:
                 inbox = self._disk.find(f"{BUS}/{layout.INBOX}")
                 return self.disk_is_well and bool(self._copies) and isinstance(inbox, Folder)
-            case Trouble.APPEND | Trouble.BY_HAND | Trouble.FOLDER:
-                return self.disk_is_well
+            case Trouble.APPEND | Trouble.BY_HAND | Trouble.FOLDER | Trouble.EDIT:
+                return self.disk_is_well and self._sim.repairs.damage is None
             case _:
                 return True
 
@@ -193,6 +199,7 @@ class Strikes:
         for worker in self._sim.workers.values():
             worker.kill(command_too=True)
         self.foreign.forget()
+        self._sim.repairs.power_cut()
         self._sim.accounts.power_cut(durable_results=True)
         self._sim.clock.advance(self._random.choice((1.0, 1000.0)))
         self._sim.clock.reboot(f"boot-{self._random.randrange(1 << 32)}")

@@ -53,7 +53,7 @@ RARE: tuple[tuple[Trouble | Errand, float], ...] = (
     (Errand.DRAIN, 0.04),
     (Errand.RESET, 0.15),
     (Errand.PLAN, 0.15),
-    (Errand.REPAIR, 0.0),
+    (Errand.REPAIR, 0.15),
 )
 """How likely each of these happens in a run. They are drawn apart from all else: where none of them happens, a seed
 tells the story that it tells without them."""

@@ -34,6 +34,7 @@ class SimulatedWorker:
         self.told_to_stop = False
         """Whether TERM came."""
         self.wake_at = world.clock.mono + delay
+        self._said = 0
         self._world = world
         self._life = self._live()
 
@@ -123,7 +124,8 @@ class SimulatedWorker:
             self._try(lambda: hand.report(report))
         else:
             size = self._world.random.choice((1, 1, 100, 6000))
-            note = self._message("NOTE", {"text": "n" * size})
+            self._said += 1  # no two payloads are alike: one could stand for another that was lost
+            note = self._message("NOTE", {"text": f"{self._said} of {self.spec.attempt}".ljust(size, ".")})
             if self._try(lambda: hand.publish(note)):
                 self._world.handed_in(self, note)
 

@@ -16,6 +16,7 @@ from conductor.testing.simulated.troubles import Troubles
 
 if TYPE_CHECKING:
     from conductor.testing.simulated.conductor import SimulatedConductor
+    from conductor.testing.simulated.repairs import Repairs
     from conductor.testing.simulated.worker import SimulatedWorker
 
 
@@ -53,6 +54,7 @@ class World(Protocol):
     durability: str
     troubles: Troubles
     accounts: Accounts
+    repairs: Repairs
 
     @property
     def workers(self) -> Mapping[AttemptId, SimulatedWorker]:
