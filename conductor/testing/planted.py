@@ -281,7 +281,7 @@ PLANTED: dict[str, Plant] = {
     "quarantine-unexplained": _replace(Quarantine, "_explain", _explain_nothing),
     "reset-leaves-dependants": _replace(reset, "affected", lambda state, named: tuple(named)),
     "reset-leaves-events": _replace(View, "_reset", lambda self, payload: []),
-    "reset-forgets-numbers": _replace(rounds, "forget", lambda state: resets._become(state, State())),
+    "reset-forgets-numbers": _replace(rounds, "forget", lambda state, at: resets._become(state, State(reset_at=at))),
     "stop-starts-work": _replace(Driver, "begin", _decide_at_once),
     "edit-hides-timers": _replace(Machine, "handle", _only_decide),
     "claim-in-the-way": _replace(Projection, "_put", _put_unless_taken),

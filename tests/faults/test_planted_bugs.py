@@ -15,10 +15,11 @@ FOUND_AT = {
     "result-unsynced": 57,
     "inbox-folder-unsynced": 57,
     "failed-sync-forgotten": 66,
-    "discard-before-commit": 106,
-    "projection-before-commit": 31,
-    "rotation-swapped": 77,
-    "old-epoch-accepted": 575,
+    "discard-before-commit": 71,
+    "old-attempt-accepted": 31,
+    "segment-folder-unsynced": 51,
+    "rotation-swapped": 11,
+    "old-epoch-accepted": 393,
     "old-epoch-launches": 68,
     "edit-hides-timers": 225,
 }
@@ -41,6 +42,8 @@ def test_a_planted_bug_is_found(name: str) -> None:
         with PLANTED[name]():
             try:
                 Simulation(seed, troubles=MET.get(name)).run()
+            except (TypeError, AttributeError):  # the planted code does not fit the product any more
+                raise
             except Exception as error:
                 print(f"{name}: seed {seed}: {error}")
                 return
