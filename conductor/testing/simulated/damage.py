@@ -135,7 +135,10 @@ class Vandal:
         if not names or damage.gone:  # one that stands for what is lost is no mere saving
             return False
         path = f"{BUS}/{layout.SNAPSHOTS}/{self._random.choice(names)}"
-        self._replace(path, _flip(self._disk.read(path), self._random))
+        whole = self._disk.read(path)
+        if len(whole) < 2:  # a power cut has torn it
+            return False
+        self._replace(path, _flip(whole, self._random))
         return True
 
     def _may_lose(self, damage: Damage, seqs: Iterable[int | None]) -> bool:
