@@ -5,10 +5,11 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from bus import journal, layout
+from bus import journal, layout, losses
 from bus._fs import FileSystem
 from bus.contract import Snapshot
 from bus.folders import identity
@@ -19,6 +20,10 @@ from bus.lines import Chain, Verdict, head_of
 from bus.lock import Ours
 from bus.projection import Projection, View
 from bus.quarantine import Quarantine
+from bus.repair import _Repair
+from bus.segments import Place
+from bus.snapshots import Keeper
+from bus.survey import File, Span
 from bus.upkeep import Upkeep
 from bus.wire import AttemptId, ExitRecord, TaskId, to_json
 from conductor.core import apply, resets, rounds
@@ -26,7 +31,7 @@ from conductor.core.events import Fact
 from conductor.core.machine import Machine
 from conductor.core.state import State, Task
 from conductor.core.transitions import IGNORED, TASK_TABLE
-from conductor.runtime import reset
+from conductor.runtime import reset, strangers
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.driver import Driver
 from conductor.runtime.inbound import Inbound, entry_of
@@ -257,6 +262,23 @@ def _copy_unsynced(self: Journal, name: str, segments: int, scratch: str) -> Non
 
 _copy = Journal._copy
 
+# --- damage ---------------------------------------------------------------------------------------------------------
+
+
+def _keep_misplaced(self: Keeper, scratch: str, snapshot: Snapshot, place: Place, *args: Any, **more: Any) -> None:
+    """A snapshot that no start finds in the journal."""
+    _keep_snapshot(self, scratch, snapshot, replace(place, crc=""), *args, **more)
+
+
+_keep_snapshot = Keeper.keep
+
+
+def _split_without_the_last(self: _Repair, file: File, gaps: list[Span]) -> None:
+    _split(self, replace(file, runs=file.runs[:-1]), gaps)
+
+
+_split = _Repair._split
+
 PLANTED: dict[str, Plant] = {
     "journal-unsynced": _replace(Journal, "flush", lambda self: None),
     "result-unsynced": _replace(FileHand, "finish", _finish_without_sync),
@@ -288,5 +310,11 @@ PLANTED: dict[str, Plant] = {
     "foreign-bytes-dropped": _replace(FileHost, "_keep", lambda self, *args, **more: None),
     "foreign-bytes-unseen": _replace(Journal, "_expel", lambda self, found, own, keep: None),
     "copy-unsynced": _replace(Journal, "_copy", _copy_unsynced),
+    "snapshot-misplaced": _replace(Keeper, "keep", _keep_misplaced),
+    "repair-over-no-gap": _replace(_Repair, "_bridge", lambda self, files: None),
+    "repair-forgets-a-run": _replace(_Repair, "_split", _split_without_the_last),
+    "repair-leaves-a-gap": _replace(_Repair, "_publish_lost", lambda self, span, reason: None),
+    "cut-untold": _replace(losses, "mark_cut", lambda folders: None),
+    "strangers-taken-for-own": _replace(strangers, "_not_found_again", lambda unknown, replayed: []),
 }
 """A context for each: the bug is there as long as it lasts."""

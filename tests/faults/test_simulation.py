@@ -56,7 +56,7 @@ def test_each_trouble_happens_and_is_survived(trouble: Trouble) -> None:
     assert happened > 0
 
 
-@pytest.mark.parametrize("errand", [one for one in Errand if one is not Errand.REPAIR])
+@pytest.mark.parametrize("errand", Errand)
 def test_each_errand_is_run_and_leaves_no_harm(errand: Errand) -> None:
     troubles = replace(CALM, kinds=(Trouble.KILL_CONDUCTOR, Trouble.KILL_CALLER), most=4, rare=((errand, 1.0),))
     stories = ["\n".join(Simulation(seed, troubles=troubles).run().story) for seed in range(6)]
