@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.contract import Reader, Snapshot
+from bus.errors import BusCorrupt
 from conductor.runtime.replay import Replayed, replay
 
 _GAP = "records are lost, as a repair said, and it stands for them"
@@ -55,8 +57,9 @@ def _bridge(kept: dict[int, Snapshot], lost: int, reader: Reader, whole: Replaye
     """Restore the oldest snapshot behind the last gap, and drop it and those before it from `kept`; return its seq."""
     for seq in sorted(kept):
         snapshot = kept.pop(seq)
-        if seq >= lost and whole.restore(snapshot, reader.load_plan):
-            return seq
+        with suppress(BusCorrupt):  # its plan may be among what was lost: a start takes a newer one
+            if seq >= lost and whole.restore(snapshot, reader.load_plan):
+                return seq
     reader.follow(whole)  # which says that nothing leads over the gap
     return whole.last_seq
 

@@ -49,7 +49,8 @@ def _events(track: Track, reader: FileReader) -> Finding:
     return note(
         "verify_events",
         f"{plural(len(differing), 'file')} in events/ not as the journal says",
-        f"the next start makes them anew: `{track.command('run')}`; state does not come from them",
+        f"remove those that were changed: the next start makes anew what is missing: `{track.command('run')}`; "
+        "state does not come from them",
         details=tuple(f"{name}: {why}" for name, why in sorted(differing.items())),
     )
 

@@ -174,6 +174,21 @@ def test_behind_records_that_a_repair_gave_up_all_is_compared_from_the_snapshot_
         list(verify(open_reader(root)))
 
 
+def test_a_snapshot_whose_plan_is_among_what_was_lost_is_passed_over(write: Any, tmp_path: Path) -> None:
+    """A start takes the newer one, and so does the comparison."""
+    root, play = tmp_path / "bus", played()
+    host = open_host(root)
+    write(host, play.start("d").result("d"), checkpoints=[9, len(play.journal)])
+    host.close()
+    round_one, round_two = [record for record in open_reader(root).records() if record.type == "RUN_STARTED"]
+    (root / "plan" / f"{round_one.payload['plan_sha']}.json").unlink()
+    assert round_one.payload["plan_sha"] != round_two.payload["plan_sha"]
+    repair(root, follower=Replayed())
+    findings = list(verify(open_reader(root)))
+    assert all(one.ok for one in findings)
+    assert "what stands before the snapshot after record" in findings[0].text
+
+
 def test_only_what_is_read_first_is_put_out_of_the_collectors_sight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who looks again and again lets go of what he saw before; frozen cycles of it would never be collected."""
     frozen: list[int] = []
