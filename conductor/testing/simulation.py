@@ -311,7 +311,7 @@ class Simulation:
         self.say(conductor, f"has recovered, epoch {conductor.epoch}")
         if conductor is not self.conductor:  # of one that was replaced meanwhile nothing is known but its name
             return
-        if self.repairs.damage is None or self.repairs.has_mended():
+        if self.repairs.damage is None or self.repairs.has_mended(conductor.replayed.last_seq):
             self._check(conductor)
 
     def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
@@ -370,7 +370,7 @@ class Simulation:
         if not self.strikes.excuses(conductor) and not found.gone:  # what could not be written is projected later
             self.repairs.events_follow = True
             checks.check_events(self.disk, self.records, self.accounts.ledger.shown)
-        checks.check_quarantine(self.disk, cut=self.disk.boots > 1)
+        checks.check_quarantine(self.disk, cut=self.disk.boots > 1, repaired=self.repairs.any)
 
     def _finish(self) -> None:
         """Start and end once more with nothing going wrong, and look at what is there."""

@@ -28,6 +28,8 @@ class Accounts:
     """All plans that there ever were, by hash."""
     plan_of: dict[AttemptId, Plan] = field(default_factory=dict)
     """Plan of the round in which an attempt was to be launched."""
+    _cut_off: set[AttemptId] = field(default_factory=set)
+    """Attempts of a boot that is over."""
 
     def command_starts(self, task: TaskId, attempt: AttemptId, alive: Iterable[TaskId]) -> None:
         """A command is started while those of `alive` go on."""
@@ -55,17 +57,26 @@ class Accounts:
     def power_cut(self, *, durable_results: bool) -> None:
         """What was not promised to survive is owed no more."""
         self.messages.clear()
+        self._cut_off |= self.ran
         if not durable_results:
             self.results.clear()
 
     def cut(self, before: Iterable[Record], records: Iterable[Record]) -> None:
-        """The journal was damaged: of what it held `before`, or was acknowledged since, it owes what it holds now, and
-        of what is handed in that of attempts which it knows."""
-        here = list(records)
-        self.acknowledged = {record.seq: record.id for record in here}
-        lost = {record.id for record in before} - set(self.acknowledged.values())
-        known = {record.attempt for record in here if record.type == "WORKER_DISPATCHED"}
-        self.messages = {id: one for id, one in self.messages.items() if id not in lost and one.attempt in known}
+        """The journal was damaged: of what it held `before`, or was acknowledged since, it owes what it holds now."""
+        self.acknowledged = {record.seq: record.id for record in records}
+        here = set(self.acknowledged.values())
+        self.lose(record for record in before if record.id not in here)
+
+    def lose(self, records: Iterable[Record]) -> None:
+        """These records are owed no more, nor the messages of attempts that they tell of."""
+        for record in records:
+            if self.acknowledged.get(record.seq) == record.id:
+                del self.acknowledged[record.seq]
+            self.messages.pop(record.id, None)
+            if record.type == "WORKER_DISPATCHED" and record.attempt:
+                if record.attempt in self._cut_off:  # its folder may have gone with the power, and nobody knows of it
+                    self.ran.discard(record.attempt)
+                self.messages = {id: one for id, one in self.messages.items() if one.attempt != record.attempt}
 
     def check(
         self, records: list[Record], lying: Collection[str], *, ended: bool, gone: Set[int] = frozenset()

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bus import layout, snapshots
+from bus.contract import Snapshot
+from bus.errors import BusCorrupt
 from bus.projection import View
-from bus.reader import open_reader
+from bus.reader import FileReader, open_reader
 from bus.wire import Record, TaskId
 from conductor.core.task import Done
 from conductor.runtime.replay import Replayed
@@ -39,7 +41,9 @@ def read_journal(disk: ModelDisk, *, placed: bool = False) -> Found:
     gone = frozenset(seq for first, last in reader.lost() for seq in range(first, last + 1))
     lone = {one.snapshot.seq for one in snapshots.read_all(reader.folders)} - kept.keys() - gone
     demand(not (placed and lone), f"the place of snapshots {sorted(lone)} is not in the journal")
-    begins = min((seq for seq in kept if seq > max(gone)), default=0) if gone else 0
+    if gone:  # a plan may be among what was lost, and then only newer snapshots are of use
+        kept = {seq: one for seq, one in kept.items() if seq > max(gone) and _is_usable(one, reader)}
+    begins = min(kept, default=0) if gone else 0
     demand(bool(begins or not gone), "records are lost, and there is no snapshot behind them")
     begun: list[Replayed] = []
     for record in reader.records():
@@ -57,6 +61,13 @@ def read_journal(disk: ModelDisk, *, placed: bool = False) -> Found:
     demand(all(_same(one, whole) for one in begun), "snapshot and tail give another state than the whole journal")
     reader.close()
     return Found(records, gone, whole)
+
+
+def _is_usable(snapshot: Snapshot, reader: FileReader) -> bool:
+    try:
+        return Replayed().restore(snapshot, reader.load_plan)
+    except BusCorrupt:
+        return False
 
 
 def _same(one: Replayed, other: Replayed) -> bool:
@@ -99,15 +110,17 @@ def check_nothing_early(disk: ModelDisk) -> None:
 _EVENT_ID = re.compile(rb'"id":"[0-9a-f]{32}"')
 
 
-def check_quarantine(disk: ModelDisk, *, cut: bool) -> None:
+def check_quarantine(disk: ModelDisk, *, cut: bool, repaired: bool) -> None:
     """What was set aside has its reason beside it, and no result of an honest worker is among it.
 
-    After a power cut the reason of what is foreign may be missing: that is not worth a sync.
+    After a power cut the reason of what is foreign may be missing, and that of a file that a repair was just moving:
+    that is not worth a sync.
     """
     files = disk.files(f"{BUS}/{layout.QUARANTINE}")
     for name, content in files.items():
         explained = name.endswith(".why") or f"{name}.why" in files
-        demand(explained or (cut and layout.JOURNAL not in name), f"quarantine/{name} lies there without a reason")
+        excused = cut and (repaired or layout.JOURNAL not in name)
+        demand(explained or excused, f"quarantine/{name} lies there without a reason")
         demand(cut or b"a RESULT without exit.json" not in content, f"{name}: a result came before its exit.json")
 
 

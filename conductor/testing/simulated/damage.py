@@ -51,6 +51,8 @@ class Damage:
     """Hash of the state before; None once somebody has gone on with the run, who did not notice."""
     wanted: set[int] | None = None
     """What a repair that has begun must save of that."""
+    tried: bool = False
+    """Whether a repair has begun, and perhaps done a part."""
 
 
 class Vandal:

@@ -43,6 +43,8 @@ class ForeignHand:
         self._disk = simulation.disk
         self._marks: dict[bytes, str] = {}
         """What was left, each with a mark of its own, and where."""
+        self._events_went = False
+        """Whether `events/` was ever removed."""
         self._recovering: list[SimulatedConductor] = []
         self._surprised: set[Actor] = set()
         self._met: set[Actor] = set()
@@ -105,6 +107,8 @@ class ForeignHand:
             )
         )
         name = self._random.choice(names)
+        if folder == layout.EVENTS and self._events_went:  # it may be one that was there: no start looks into all files
+            return False
         where = self._disk.find(f"{BUS}/{folder}")
         if not isinstance(where, Folder) or name in where.names:
             return False
@@ -123,6 +127,9 @@ class ForeignHand:
     def replace_folder(self) -> bool:
         """Remove a folder, move it away, or put something else in its place; False where that is impossible."""
         name = self._random.choice(REPLACED)
+        lost = any(one.endswith(".lost") for one in self._disk.names(f"{BUS}/{layout.SEGMENTS}"))
+        if name == layout.SNAPSHOTS and lost:  # there they are the only word of what is lost
+            return False
         found = self._disk.find(f"{BUS}/{name}")
         if not isinstance(found, Folder):
             return False
@@ -141,6 +148,7 @@ class ForeignHand:
             step(process, leaf, at)
         process.kill()
         self.forget()
+        self._events_went |= name == layout.EVENTS
         if name in (layout.INBOX, layout.QUARANTINE):  # a message that was seen late is looked for there too
             self._sim.accounts.messages.clear()
         return True

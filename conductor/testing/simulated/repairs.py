@@ -25,6 +25,8 @@ class Repairs:
         """What was not repaired yet."""
         self.events_follow = True
         """False from a damage on, until a start has put `events/` in order."""
+        self.any = False
+        """Whether there was ever something to repair."""
 
     def do_damage(self, conductor: SimulatedConductor) -> None:
         """Let somebody damage the journal, behind a start that was in order and has ended: no conductor lives."""
@@ -34,7 +36,9 @@ class Repairs:
         if sim.strikes.foreign.spares(conductor) and sim.strikes.disk_is_well:
             found = checks.read_journal(sim.disk)
             self.damage = Vandal(sim).strike(found.records, found.gone, found.state.digest())
-            self.events_follow = False
+            self.events_follow, self.any = False, True
+            for worker in sim.workers.values():  # a command without its worker is found by what the journal tells
+                worker.command_lives = worker.command_lives and worker.alive
 
     def power_cut(self) -> None:
         """A snapshot may have gone that a repair would have rested on."""
@@ -44,7 +48,7 @@ class Repairs:
     def begins(self) -> None:
         """A repair begins: note what it must save."""
         if self.damage is not None and self.damage.wanted is None:
-            self.damage.wanted = saved(self._sim, self.damage)
+            self.damage.wanted, self.damage.tried = saved(self._sim, self.damage), True
 
     def ended(self) -> None:
         """It has saved all that it could, and there is nothing left to repair. Raises LedgerBroken."""
@@ -52,17 +56,28 @@ class Repairs:
         again = repair(BUS, follower=Replayed(), fs=self._sim.disk.process("check"))
         demand(not again, f"a second repair has something left to do: {again}")
 
-    def has_mended(self) -> bool:
-        """Tell whether a start has put all in order by itself. Otherwise it has not noticed, and goes on."""
+    def has_mended(self, last: int) -> bool:
+        """Tell whether a start, which found `last` as the last record, has put all in order by itself. Otherwise it has
+        not noticed all of it, and goes on."""
         assert self.damage is not None
         self.damage.digest = self.damage.wanted = None
         try:
             checks.read_journal(self._sim.disk)
         except BusCorrupt:
+            if self.damage.tried:  # what it goes on with is what half a repair has left: nobody knows what that is
+                self._sim.accounts.cut(self.damage.before.values(), ())
+                self.damage = Damage()
+            self._forget_behind(self.damage, last)
             return False
         self.begins()
         self._close()
         return True
+
+    def _forget_behind(self, damage: Damage, last: int) -> None:
+        """A start has cut off what stood behind its last record."""
+        self._sim.accounts.lose(record for seq, record in damage.before.items() if seq > last)
+        damage.before = {seq: one for seq, one in damage.before.items() if seq <= last}
+        damage.hit = {seq for seq in damage.hit if seq <= last}
 
     def _close(self) -> None:
         assert self.damage is not None
