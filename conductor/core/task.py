@@ -47,10 +47,16 @@ class TaskSpec:
     timeout: float | None = None
     """Seconds; 0 means no limit."""
     stale_after: float | None = None
+    """Seconds of silence after which its attempt is ended as hung; 0 is never, None is shown and not acted on."""
     retries: int | None = None
     leftovers: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     effect: str = "write"
+    """`pure_read`, `write` or `external`: what a run with `parallel="pure-read"` may do side by side."""
+    approve: str | None = None
+    """`before` (a person lets it begin) or `after` (a person accepts its result); None is no gate."""
+    manual: bool = False
+    """A task for a person: it takes no slot, and is completed or failed from outside."""
     prose: str = ""
     """The section or check box of `plan.md` that belongs to the task, as text."""
     ticked: bool = False
@@ -137,11 +143,31 @@ class RunOptions:
     timeout: float | None = 1800.0
     """Seconds for the command of one attempt; None is no limit."""
     stale_after: float = 600.0
+    """Seconds of silence after which a worker is shown as quiet; 0 is never."""
     retry_delay: float = 1.0
     """Seconds before the first retry, doubling; the delay is drawn from [0, delay] (full jitter)."""
     retry_delay_max: float = 60.0
     on_conflict: str = "serialize"
-    """`serialize` or `allow`: whether two tasks with overlapping files may run side by side."""
+    """Two tasks with overlapping files: `serialize` (never side by side), `lock` (side by side, each worker takes file
+    locks before its command starts), or `allow`."""
+    parallel: str = "any"
+    """`any`, or `pure-read`: only tasks whose effect is `pure_read` run side by side, every other one alone."""
+    schedule: str = "ready"
+    """`ready` (whatever is ready), or `groups` (one parallel group after the other, in plan order)."""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks may hold a resource at once; one that is not named here is held by one."""
+    deadlock_victim: str = "youngest"
+    """Which attempt of a deadlock is stopped: `youngest`, `oldest`, `fewest-locks`."""
+    breaker: int | None = None
+    """Failures in a row of one kind of worker after which it is not started for `breaker_reset`; None is never."""
+    breaker_reset: float = 300.0
+    """Seconds of journal time until one attempt of that kind is tried again."""
+    run_timeout: float | None = None
+    """Seconds with a conductor after which nothing more is started; None is no limit."""
+    budget_usd: float | None = None
+    """US dollars, as reported by the workers, after which nothing more is started; None is no limit."""
+    wait_for_people: bool = True
+    """False (`--no-wait`): the run gives up once only a person, or a provider's limit, could move it on."""
     command: tuple[str, ...] | None = None
     """Template for tasks without `run`."""
     agent: str | None = None
