@@ -56,3 +56,15 @@ def drop(
     finally:
         folders.close()
     raise BusError("too many orders are handed in at once", path=os.fspath(root), hint="try again")
+
+
+def withdraw(root: Path, name: str, *, fs: FileSystem | None = None) -> bool:
+    """Take an order back that `drop` handed in. False where it does not lie there any more: a conductor took it, or set
+    it aside. Raises BusGone where there is no bus, BusError where it cannot be removed."""
+    folders = open_folders(fs or FileSystem(), os.fspath(root))
+    try:
+        return folders.fs.discard(name, folders.fd(layout.CONTROL))
+    except OSError as error:
+        raise BusError(f"the order cannot be taken back: {why(error)}", path=name, hint=remedy(error)) from error
+    finally:
+        folders.close()

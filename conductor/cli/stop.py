@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from bus.contract import Holder, Reader, Snapshot
 from bus.errors import BusGone
 from bus.wire import Record
 from conductor.cli.guard import refuse_from_worker
-from conductor.cli.holder import how_to_wake, is_suspended
 from conductor.cli.operator import operator
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
+from conductor.cli.ordering import Handing, Order, Wait, holder_of
 from conductor.cli.output import err, out, print_json
-from conductor.cli.polling import pause
 from conductor.cli.track import Track, resolve, taking
 
 if TYPE_CHECKING:
     from bus.reader import FileReader
     from conductor.cli.load import Loaded
-
-SAY_AFTER = 5.0
-"""Seconds of waiting after which we say what for."""
-
-LOOK_EVERY = 0.1
-
-LoadPlan = Callable[[str], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +48,6 @@ def stop(track: str, drain: bool, as_json: bool, bus_dir: str | None) -> int:
     return 0
 
 
-class Wait:
-    """Waits for a conductor and says so once: at the first look where it is suspended, else after a while."""
-
-    def __init__(self) -> None:
-        self._waited = 0.0
-        self._said: set[str] = set()
-
-    def pause(self, holder: Holder) -> None:
-        """Let some time pass."""
-        who = f"the conductor (pid {holder.pid} on {holder.host})"
-        if is_suspended(holder):
-            self._say("suspended", f"{who} is suspended and takes no orders; {how_to_wake(holder)}. Waiting for that …")
-        elif self._waited >= SAY_AFTER:
-            self._say("slow", f"waiting for {who} to take the order …")
-        pause(LOOK_EVERY)
-        self._waited += LOOK_EVERY
-
-    def _say(self, what: str, text: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            err(text)
-
-
 def _stop(track: Track, verb: str) -> Outcome:
     from bus.reader import open_reader
 
@@ -91,43 +58,18 @@ def _stop(track: Track, verb: str) -> Outcome:
             raise
         return Outcome("not_running", f"nothing is running: {track.no_bus()}")
     wait = Wait()
-    holder = reader.holder()
-    while holder is not None and holder.epoch == 0:  # it recovers: orders are bound to an epoch, and it has none yet
-        wait.pause(holder)
-        holder = reader.holder()
-    if holder is None:
-        return _take_over(track, reader, verb)
-    return _order(track, reader, holder, verb, wait)
-
-
-def _order(track: Track, reader: FileReader, holder: Holder, verb: str, wait: Wait) -> Outcome:
-    from bus.control import drop
-
-    seq = _last_seq(reader)
-    who = operator()
-    drop(track.bus, verb, who=who, epoch=holder.epoch)
-    while True:
-        # Asked first: what a conductor recorded before it went is then found.
-        now = reader.holder()
-        fresh = list(reader.records(seq))
-        seq = fresh[-1].seq if fresh else seq
-        end = next((str(record.payload.get("state")) for record in fresh if record.type == "RUN_ENDED"), None)
-        if end not in (None, "stopped"):
-            return Outcome("ended", f"the run had ended meanwhile: {end}")
-        if any(_is_order(record, verb, who) for record in fresh):
-            return Outcome("recorded", _recorded_text(track, verb, ended=end is not None))
-        if end is not None:
-            return Outcome("ended", f"the run had ended meanwhile: {end}")
-        if now is None:
+    while (holder := holder_of(reader, wait)) is not None:
+        handing = Handing(track, reader, holder, Order(verb), wait)
+        given = handing.look_on()
+        if given.ended not in (None, "stopped"):
+            return Outcome("ended", f"the run had ended meanwhile: {given.ended}")
+        if given.record:
+            return Outcome("recorded", _recorded_text(track, verb, ended=given.ended is not None))
+        if given.ended:
+            return Outcome("ended", f"the run had ended meanwhile: {given.ended}")
+        if given.holder is None:
             return _without(track, reader, verb)
-        if now.epoch != holder.epoch:
-            return _stop(track, verb)
-        wait.pause(now)
-
-
-def _is_order(record: Record, verb: str, who: str) -> bool:
-    payload = record.payload
-    return record.type == "CONTROL" and payload.get("verb") == verb and who in str(payload.get("who"))
+    return _take_over(track, reader, verb)
 
 
 def _without(track: Track, reader: FileReader, verb: str) -> Outcome:
@@ -190,27 +132,3 @@ class Silent:
     def trouble(self, text: str) -> None:
         """Say it all the same: somebody waits for the end."""
         err(text)
-
-
-class _End:
-    """Follows the journal only to know where it ends: from the newest snapshot, whatever that holds."""
-
-    seq = 0
-
-    def restore(self, snapshot: Snapshot, load_plan: LoadPlan) -> bool:
-        """Begin behind it."""
-        self.seq = snapshot.seq
-        return True
-
-    def take(self, record: Record, load_plan: LoadPlan) -> None:
-        """Pass it over."""
-        self.seq = record.seq
-
-    def dump(self) -> None:
-        """There is nothing to keep."""
-
-
-def _last_seq(reader: Reader) -> int:
-    end = _End()
-    reader.follow(end)
-    return end.seq

@@ -12,7 +12,7 @@ from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.losses import mark_cut
 from bus.wire import ProcRecord, Record, Stamp
-from conductor.cli import stop
+from conductor.cli import ordering, stop
 from conductor.cli.main import run_command_line
 from conductor.cli.operator import operator
 from conductor.cli.track import Track, resolve
@@ -55,7 +55,7 @@ def test_the_order_is_bound_to_the_conductor_and_waited_for(
     verb: str,
 ) -> None:
     seen: list[tuple[str, int | None]] = []
-    monkeypatch.setattr(stop, "pause", answer(host, seen))
+    monkeypatch.setattr(ordering, "pause", answer(host, seen))
     assert run_command_line(["stop", str(tmp_path), *arguments]) == 0
     assert seen == [(verb, host.epoch)]
     assert capsys.readouterr().out.startswith("recorded: ")
@@ -79,7 +79,7 @@ def test_an_order_waits_for_a_conductor_that_still_recovers(
         else:
             take(seconds)
 
-    monkeypatch.setattr(stop, "pause", pause)
+    monkeypatch.setattr(ordering, "pause", pause)
     assert run_command_line(["stop", str(tmp_path)]) == 0
     assert seen == [("stop", host.epoch)]
 
@@ -87,7 +87,7 @@ def test_an_order_waits_for_a_conductor_that_still_recovers(
 def test_json_is_one_object(
     host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stop, "pause", answer(host, []))
+    monkeypatch.setattr(ordering, "pause", answer(host, []))
     assert run_command_line(["stop", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "recorded"
 
@@ -95,7 +95,7 @@ def test_json_is_one_object(
 def test_a_slow_conductor_is_named(
     host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stop, "pause", answer(host, [], after=80))
+    monkeypatch.setattr(ordering, "pause", answer(host, [], after=80))
     assert run_command_line(["stop", str(tmp_path)]) == 0
     assert capsys.readouterr().err.count("waiting for the conductor (pid ") == 1
 
@@ -104,7 +104,7 @@ def test_a_run_that_ends_meanwhile_is_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = open_host(tmp_path / ".message-bus", durability="process")
-    monkeypatch.setattr(stop, "pause", lambda seconds: host.close())
+    monkeypatch.setattr(ordering, "pause", lambda seconds: host.close())
     assert run_command_line(["stop", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "the run had ended meanwhile\n"
 
@@ -112,8 +112,8 @@ def test_a_run_that_ends_meanwhile_is_no_trouble(
 def test_a_suspended_conductor_is_named_at_once_and_waited_for(
     host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stop, "is_suspended", lambda _: True)
-    monkeypatch.setattr(stop, "pause", answer(host, [], after=3))
+    monkeypatch.setattr(ordering, "is_suspended", lambda _: True)
+    monkeypatch.setattr(ordering, "pause", answer(host, [], after=3))
     assert run_command_line(["stop", str(tmp_path), "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["state"] == "recorded"
@@ -125,7 +125,7 @@ PLAN = "  nodes: [{id: a, name: one, run: [true]}, {id: b, name: two, depends_on
 
 def stop_story(story: Story, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> list[str]:
     """Stop a run to which `meanwhile` happens before its conductor looks for orders; return what was said."""
-    monkeypatch.setattr(stop, "pause", lambda _: meanwhile())
+    monkeypatch.setattr(ordering, "pause", lambda _: meanwhile())
     said: list[str] = []
     monkeypatch.setattr(stop, "out", said.append)
     assert run_command_line(["stop", str(story.track)]) == 0
@@ -216,9 +216,11 @@ def test_an_order_does_not_wait_for_the_whole_journal_to_be_read(
         host.commit()
     host.checkpoint({})
     decoded: list[Record] = []
-    take = stop._End.take
-    monkeypatch.setattr(stop._End, "take", lambda end, record, load: (decoded.append(record), take(end, record, load)))
-    monkeypatch.setattr(stop, "pause", answer(host, []))
+    take = ordering._End.take
+    monkeypatch.setattr(
+        ordering._End, "take", lambda end, record, load: (decoded.append(record), take(end, record, load))
+    )
+    monkeypatch.setattr(ordering, "pause", answer(host, []))
     assert run_command_line(["stop", str(tmp_path)]) == 0
     assert decoded == []
 
