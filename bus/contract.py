@@ -157,6 +157,10 @@ class Reader(Protocol):
     def heartbeat(self, attempt: AttemptId) -> int | None:
         """Return an opaque value that changes with each beat; None before the first. Not a time to compare."""
 
+    def beat_of(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the evidence of the last beat, as `Hand.beat` was given it; None before the first, and where it
+        cannot be read."""
+
 
 class Host(Reader, Protocol):
     """The conductor's side. One at a time: opening it takes `conductor.lock` and a new epoch."""
@@ -258,8 +262,9 @@ class Hand(Protocol):
     def newest_epoch(self) -> int:
         """Return the highest epoch of any conductor of this bus."""
 
-    def beat(self) -> None:
-        """Touch the heartbeat, making it at the first call."""
+    def beat(self, evidence: JsonObject) -> None:
+        """Replace the heartbeat, making it at the first call, by signs of life with their ages (`worker.signs`). Where
+        there is no room for them, the beat alone is made."""
 
     def report_status(self, status: JsonObject) -> None:
         """Replace the worker status. The caller keeps to one call a second."""

@@ -93,9 +93,9 @@ class FileHand:
                 return newest
             newest += 1
 
-    def beat(self) -> None:
-        """Touch the heartbeat, making it at the first call."""
-        presence.beat(self._folders, self.attempt)
+    def beat(self, evidence: JsonObject) -> None:
+        """Replace the heartbeat, making it at the first call. Without room for the evidence, only the time changes."""
+        presence.beat(self._folders, self.attempt, evidence)
 
     def report_status(self, status: JsonObject) -> None:
         """Replace the worker status. The caller keeps to one call a second."""

@@ -177,6 +177,11 @@ class MemoryReader:
         found = self._bus._attempts.get(attempt)
         return found.beats or None if found else None
 
+    def beat_of(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the evidence of the last beat; None before the first."""
+        found = self._bus._attempts.get(attempt)
+        return found.evidence if found else None
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -322,6 +327,7 @@ class MemoryHost(MemoryReader):
         found = self._bus._attempts.get(attempt)
         if found is not None:
             found.beats = 0
+            found.evidence = None
             found.status = None
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:

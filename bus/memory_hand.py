@@ -37,6 +37,8 @@ class MemoryAttempt:
     """Reading end of the pipe whose writing end is `live`: it hangs up when the last holder is gone."""
     files: dict[str, bytes]
     beats: int = 0
+    evidence: JsonObject | None = None
+    """Of the last beat."""
     status: JsonObject | None = None
 
 
@@ -65,9 +67,10 @@ class MemoryHand:
         """Return the highest epoch of any conductor of this bus."""
         return self._bus.epoch
 
-    def beat(self) -> None:
+    def beat(self, evidence: JsonObject) -> None:
         """Beat."""
         self._own.beats += 1
+        self._own.evidence = loads_strict(dumps(evidence).encode())
 
     def report_status(self, status: JsonObject) -> None:
         """Replace the worker status."""

@@ -37,16 +37,17 @@ def is_live(folders: Folders, attempt: AttemptId) -> bool:
         fs.close(fd)
 
 
-def beat(folders: Folders, attempt: AttemptId) -> None:
-    """Touch the heartbeat, making it at the first call."""
-    at = folders.fd(layout.HEARTBEATS)
+def beat(folders: Folders, attempt: AttemptId, evidence: JsonObject) -> None:
+    """Replace the heartbeat, making it at the first call. Where the disk has no room, the old one is touched: that the
+    worker lives must be told even then. Raises OSError where not even that is possible."""
+    at, scratch = folders.fd(layout.HEARTBEATS), f"{attempt}.beat"
     try:
-        folders.fs.touch(attempt, at)
-    except FileNotFoundError:
+        folders.fs.replace(scratch, folders.fd(layout.TMP), attempt, at, dumps(evidence).encode() + b"\n")
+    except (OSError, BusError):
         try:
-            folders.fs.create(attempt, b"", at=at)
-        except FileExistsError:
             folders.fs.touch(attempt, at)
+        except FileNotFoundError:
+            folders.fs.create(attempt, b"", at=at)
 
 
 def heartbeat(folders: Folders, attempt: AttemptId) -> int | None:
@@ -55,6 +56,11 @@ def heartbeat(folders: Folders, attempt: AttemptId) -> int | None:
         return folders.fs.stat(attempt, at=folders.fd(layout.HEARTBEATS)).st_mtime_ns
     except (OSError, BusError):
         return None
+
+
+def read_beat(folders: Folders, attempt: AttemptId) -> JsonObject | None:
+    """Return the evidence of the last beat; None where there is none, or none that can be read."""
+    return _read_object(folders, layout.HEARTBEATS, attempt)
 
 
 def write_status(folders: Folders, attempt: AttemptId, status: JsonObject) -> None:
@@ -67,12 +73,15 @@ def write_status(folders: Folders, attempt: AttemptId, status: JsonObject) -> No
 
 def read_status(folders: Folders, attempt: AttemptId) -> JsonObject | None:
     """Return the worker's status; None where there is none, or none that can be read."""
+    return _read_object(folders, layout.WORKER_STATUS, layout.status_name(attempt))
+
+
+def _read_object(folders: Folders, folder: str, name: str) -> JsonObject | None:
     try:
-        data = folders.fs.read_file(layout.status_name(attempt), at=folders.fd(layout.WORKER_STATUS), cap=MAX_STATUS)
-        status = loads_strict(data)
+        found = loads_strict(folders.fs.read_file(name, at=folders.fd(folder), cap=MAX_STATUS))
     except (OSError, BusError, Refused, WireError):
         return None
-    return status if isinstance(status, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def traces(attempt: AttemptId) -> tuple[tuple[str, str], ...]:

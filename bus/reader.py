@@ -190,6 +190,10 @@ class FileReader:
         """Return an opaque value that changes with each beat; None before the first."""
         return presence.heartbeat(self.folders, attempt)
 
+    def beat_of(self, attempt: AttemptId) -> JsonObject | None:
+        """Return the evidence of the last beat; None before the first."""
+        return presence.read_beat(self.folders, attempt)
+
     def close(self) -> None:
         """Close what was opened."""
         self.folders.close()

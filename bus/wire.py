@@ -189,6 +189,13 @@ class WorkerSpec:
     leftovers: str = "kill"
     never_kill: Sequence[str] = ("gpg-agent", "ssh-agent")
     heartbeat: float = 30.0
+    """Seconds between two beats; 0 is none."""
+    stale_after: float | None = None
+    """Seconds without a sign of life after which somebody looks: beats come four times as often at least."""
+    files: Sequence[str] = ()
+    """Patterns, relative to `cwd`, of files whose change is a sign of life."""
+    locks: Sequence[tuple[str, bool]] = ()
+    """Keys to be locked, all or none, before the command is started, each with whether the lock is shared."""
     log_cap: int = 8 << 20
     """Bytes kept of the beginning, and again of the end, of each output stream."""
     durable: bool = True

@@ -279,7 +279,7 @@ class _Run:
 
     def _beat(self) -> None:
         try:
-            self._hand.beat()
+            self._hand.beat({})
         except (OSError, BusError, MemoryError):
             return
 

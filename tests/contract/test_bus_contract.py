@@ -196,19 +196,22 @@ def test_heartbeat_changes_and_is_forgotten_when_closed(bus: Any) -> None:
     os.close(host.create_attempt(ATTEMPT))
     hand = bus.hand(ATTEMPT)
     assert host.heartbeat(ATTEMPT) is None
-    hand.beat()
+    hand.beat({})
     first = host.heartbeat(ATTEMPT)
     assert first is not None
     for _ in range(10_000):  # a file's time may be as coarse as a clock tick
-        hand.beat()
+        hand.beat({})
         if host.heartbeat(ATTEMPT) != first:
             break
     assert host.heartbeat(ATTEMPT) != first
+    assert host.beat_of(ATTEMPT) == {}
+    hand.beat({"phase": "command", "output": {"bytes": 3, "age": 0.5}})
+    assert bus.reader().beat_of(ATTEMPT) == {"phase": "command", "output": {"bytes": 3, "age": 0.5}}
     hand.report_status({"progress_pct": 5})
     assert bus.reader().read_worker_status(ATTEMPT) == {"progress_pct": 5}
     for _ in range(2):
         host.close_attempt(ATTEMPT)
-        assert host.heartbeat(ATTEMPT) is None
+        assert host.heartbeat(ATTEMPT) is host.beat_of(ATTEMPT) is None
         assert host.read_worker_status(ATTEMPT) is None
 
 

@@ -107,7 +107,7 @@ def finish(host: FileHost, promises: Promises) -> None:
     hand = open_hand(ROOT, ATTEMPT, fs=host.fs)
     hand.claim(ProcRecord("boot", 1, 2, 1))
     hand.started(3, 4, 3)
-    hand.beat()
+    hand.beat({})
     hand.report_status({"progress_pct": 1})
     hand.finish(EXIT, durable=True)
     promises.result = True

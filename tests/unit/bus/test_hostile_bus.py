@@ -56,7 +56,7 @@ def work(root: Path, host: FileHost, meddle: Callable[[], None]) -> dict[str, st
 
     look()
     with suppress(OSError, BusError):  # a worker goes on without
-        hand.beat()
+        hand.beat({})
     with suppress(OSError, BusError):
         hand.report_status({"pct": 50})
     hand.publish(Message(os.urandom(16).hex(), "NOTE", ATTEMPT, "t", {"text": "a word"}))

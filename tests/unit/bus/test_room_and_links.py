@@ -119,7 +119,7 @@ def test_requirement_32_what_cannot_be_done_is_done_later_and_nothing_is_found_t
     root: Path, disk: Unwritable, host: FileHost, number: int
 ) -> None:
     hand = open_hand(root, ATTEMPT)
-    hand.beat()
+    hand.beat({})
     hand.publish(Message("ab" * 16, "NOTE", ATTEMPT, "t", {"text": "x"}))
     control.drop(root, "noted", who="me")
     control.drop(root, "stop", who="me")
@@ -273,7 +273,7 @@ host = open_host(root, durability="process")
 os.close(host.create_attempt(attempt, {"prompt.md": b"do it"}))
 hand = open_hand(root, attempt)
 hand.claim(ProcRecord("boot", os.getpid(), 2, 1))
-hand.beat()
+hand.beat({})
 hand.report_status({"pct": 1})
 hand.finish(ExitRecord(True, "self"))
 control.drop(root, "noted", who="me")

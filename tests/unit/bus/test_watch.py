@@ -109,7 +109,7 @@ def test_requirement_9_own_reads_and_removals_do_not_wake(host: FileHost, watch:
     assert bell.wait()
     bell.silence()
     scan = host.scan()
-    open_hand(host.folders.path, ATTEMPT).beat()
+    open_hand(host.folders.path, ATTEMPT).beat({})
     host.discard([*scan.messages, *scan.controls])
     host.scan()
     # Events keep their order, so whatever the above had caused would come before this one.
