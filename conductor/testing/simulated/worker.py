@@ -116,7 +116,7 @@ class SimulatedWorker:
     def _say_something(self, hand: FileHand) -> None:
         draw = self._world.random.random()
         if draw < 0.3:
-            self._try(hand.beat({}))
+            self._try(lambda: hand.beat({}))
         elif draw < 0.4:
             self._try(lambda: hand.report_status({"progress_pct": 50}))
         elif draw < 0.5:
