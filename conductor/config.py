@@ -50,6 +50,10 @@ class Settings:
     ladder: Ladder = field(default_factory=Ladder)
     never_kill: tuple[str, ...] = BUILT_IN.never_kill
     log_cap: int = BUILT_IN.log_cap
+    hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Commands of the user by the event that they are told of."""
+    hook_timeout: float = BUILT_IN.hook_timeout
+    """Seconds that each of them may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,8 @@ def resolve_settings(config: Config) -> Settings:
         ladder=Ladder(terminate=values.terminate_grace),
         never_kill=values.never_kill,
         log_cap=values.log_cap,
+        hooks=values.hooks,
+        hook_timeout=values.hook_timeout,
     )
 
 

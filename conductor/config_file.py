@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from conductor.config_values import BUILT_IN, intensity
+from conductor.config_values import BUILT_IN, HOOK_EVENTS, intensity
 from conductor.errors import ConductorError
 from conductor.plan.commands import split_command
 from conductor.plan.durations import parse_duration
@@ -33,8 +33,16 @@ def _command(value: object) -> tuple[str, ...]:
     raise ValueError("a command is text, or a list of texts")
 
 
+def _hooks(value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    for event in value:
+        if event not in HOOK_EVENTS:
+            raise ValueError(f"no command can be told of {event!r}; there are {', '.join(HOOK_EVENTS)}")
+    return value
+
+
 Duration = Annotated[float, BeforeValidator(_duration)]
 Command = Annotated[tuple[str, ...] | None, BeforeValidator(_command)]
+Hooks = Annotated[dict[str, Annotated[tuple[str, ...], BeforeValidator(_command)]], AfterValidator(_hooks)]
 
 
 class ConfigFile(BaseModel):
@@ -58,6 +66,8 @@ class ConfigFile(BaseModel):
     durability: Annotated[str, Field(pattern="^(power|process)$")] = BUILT_IN.durability
     terminate_grace: Annotated[Duration, Field(gt=0)] = BUILT_IN.terminate_grace
     log_cap: Annotated[int, Field(ge=4096)] = BUILT_IN.log_cap
+    hooks: Hooks = Field(default_factory=dict)
+    hook_timeout: Annotated[Duration, Field(gt=0)] = BUILT_IN.hook_timeout
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from conductor.plan.durations import parse_duration
+
+HOOK_EVENTS = (
+    "task_started",
+    "task_completed",
+    "task_failed",
+    "stale",
+    "deadlock",
+    "escalated",
+    "run_finished",
+)
+"""What a command of the user can be told of (`conductor.runtime.hooks`)."""
 
 
 def intensity(value: str) -> tuple[int | None, float]:
@@ -40,6 +52,10 @@ class Values:
     """Seconds between TERM and KILL when a command is ended."""
     log_cap: int = 8 << 20
     """Bytes kept of the beginning, and of the end, of each output stream of an attempt."""
+    hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Argument lists by event (HOOK_EVENTS)."""
+    hook_timeout: float = 10.0
+    """Seconds that each of them may take."""
 
 
 BUILT_IN = Values()

@@ -8,7 +8,7 @@ before its record is on disk. A pass that found work is followed by another befo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
 from bus.contract import Host
@@ -29,6 +29,7 @@ from conductor.core.state import State
 from conductor.core.transitions import Phase
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.clock import Clock
+from conductor.runtime.hooks import Hooks
 from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher
 from conductor.runtime.launches import Launches, Order
@@ -86,6 +87,8 @@ class Ports:
     """What looks, at most so often as it finds right, whether the plan of a run was edited."""
     to_stop: bool = False
     """Whether the run was taken over only to end it."""
+    hooks: Hooks = field(default_factory=Hooks)
+    """Commands of the user that are told of what was recorded."""
 
 
 class Driver:
@@ -131,6 +134,7 @@ class Driver:
     def turn(self) -> None:
         """Show and keep what the last pass came to. Then take in what is new; where nothing is, wait for it."""
         look_again = self._show()
+        self._ports.hooks.tend()
         self._checkpoint()
         if entries := self._gather():
             self._pass(entries)
@@ -138,10 +142,12 @@ class Driver:
             self._sleep(look_again)
 
     def finish(self) -> None:
-        """Show and keep how the round ended."""
+        """Show and keep how the round ended, and let the commands hear of it."""
         self._pause.end()
         self._show(at_once=True)
         self._checkpoint()
+        signals = self._ports.signals
+        self._ports.hooks.finish(lambda seconds, fds: self._wait(seconds, *fds), lambda: signals.pending)
 
     def _checkpoint(self) -> None:
         """Keep a snapshot where one is due, and at the end of a round."""
@@ -228,6 +234,7 @@ class Driver:
             self._carry_out(instruction)
         self._views.recorded(records)
         ports.observer.recorded(records)
+        ports.hooks.recorded(records)
 
     def _commit(self) -> None:
         """Write the batch; while the disk refuses it, say so, do nothing else, and try again."""
@@ -277,11 +284,10 @@ class Driver:
         anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts or self._shortage.lasts
         relaxed = ports.watch_works() and not anxious
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
-        if look_again is not None:
-            waits.append(look_again)
+        waits += [seconds for seconds in (look_again, ports.hooks.next_look()) if seconds is not None]
         deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now), self._launches.next_try())
         waits += [deadline - now for deadline in deadlines if deadline is not None]
-        self._wait(max(0.0, min(waits)), *ports.launcher.wake_fds())
+        self._wait(max(0.0, min(waits)), *ports.launcher.wake_fds(), *ports.hooks.wake_fds())
 
     def _wait(self, seconds: float, *fds: int) -> None:
         """Wait until a signal or a watch wakes us, one of `fds` is readable, or time is up."""

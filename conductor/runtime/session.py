@@ -20,6 +20,7 @@ from conductor.runtime.command import order, prompt_text, task_json
 from conductor.runtime.descriptors import check, raise_limit
 from conductor.runtime.driver import Driver, Observer, Ports
 from conductor.runtime.edits import PlanEdits
+from conductor.runtime.hooks import HookPlaces, Hooks
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launches import Order
@@ -96,6 +97,7 @@ class Session:
         with ExitStack() as stack:
             signals = stack.enter_context(Signals())
             working = self._watch(stack, signals, observer) if watch else lambda: False
+            hooks = stack.enter_context(closing(self._hooks(observer)))
             ports = Ports(
                 host=self.host,
                 launcher=self._launcher,
@@ -107,10 +109,18 @@ class Session:
                 to_stop=self._request.to_stop,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
                 edits=PlanEdits(self._request.track).look,
+                hooks=hooks,
             )
             edit = [self.start.edit] if self.start.edit else []
             Driver(self._replayed, ports).run(first, then=[*edit, *then])
             self.terminated = signals.terminated
+
+    def _hooks(self, observer: Observer) -> Hooks:
+        settings, places = self.start.settings, self.start.places
+        where = HookPlaces(places.track, places.project, places.bus)
+        return Hooks(
+            settings.hooks, limit=settings.hook_timeout, places=where, say=observer.trouble, now=self.clock.monotonic
+        )
 
     def _watch(self, stack: ExitStack, signals: Signals, observer: Observer) -> Callable[[], bool]:
         watch = Watch(self._request.bus, signals.wake, observer.trouble)

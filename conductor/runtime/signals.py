@@ -80,6 +80,11 @@ class Signals:
         except BlockingIOError:
             pass
 
+    @property
+    def pending(self) -> bool:
+        """Whether a signal came that was not taken yet."""
+        return bool(self._caught)
+
     def check_leave(self) -> None:
         """Raise LeaveAtOnce where three interrupts or a TERM came while nothing can be recorded."""
         self.terminated |= signal.SIGTERM in self._caught

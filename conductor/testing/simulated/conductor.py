@@ -232,6 +232,10 @@ class _NoSignals(Signals):
         self.wake_fd = -1
         self.terminated = False
 
+    @property
+    def pending(self) -> bool:
+        return False
+
     def check_leave(self) -> None:
         """Nobody is impatient."""
 

@@ -17,6 +17,7 @@ from conductor.core.task import Plan, RunOptions
 from conductor.plan import frozen
 from conductor.runtime.command import Places, order
 from conductor.runtime.driver import Driver, Ports
+from conductor.runtime.hooks import Hooks
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import Signals
@@ -119,6 +120,7 @@ class Stage:
         self.watcher = Watcher(self.clock)
         self.signals = Signals()
         self.replayed: Replayed | None = None
+        self.hooks = Hooks()
         self.edits: list[PlanEdited] = []
         """What each look at the plan finds, in turn."""
 
@@ -151,6 +153,7 @@ class Stage:
             lambda: True,
             GRACE,
             lambda now, state: next(edits, None),
+            hooks=self.hooks,
         )
         Driver(replayed, ports).run(first, then=then)
         host.close()

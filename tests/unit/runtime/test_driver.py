@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from conductor.core.events import ControlReceived, PlanEdited
 from conductor.core.task import Done, Failed, Skipped
 from conductor.runtime import driver as driver_module
 from conductor.runtime import messages as messages_module
+from conductor.runtime.hooks import HookPlaces, Hooks
 from conductor.runtime.replay import Replayed, replay
 from conductor.runtime.signals import LeaveAtOnce
 from conductor.testing import ending, plan_of, task_of
@@ -598,3 +600,15 @@ def test_requirement_21_a_back_off_keeps_its_rest_over_a_reboot(stage: Callable[
     assert before >= last
     rest = scheduled.payload["delay"] - (last - scheduled.t.mono)
     assert rest <= fired.t.mono - resumed.t.mono <= rest + 2
+
+
+def test_commands_hear_of_what_is_recorded_and_never_of_more(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    one = stage("1", retries=0)
+    one.workers.behaviour["1"] = fail
+    told = {
+        event: ("sh", "-c", f"echo {event} >>told; exit 1") for event in ("task_started", "task_failed", "run_finished")
+    }
+    one.hooks = Hooks(told, places=HookPlaces(project=str(tmp_path)), say=one.watcher.trouble)
+    one.run()
+    assert (tmp_path / "told").read_text(encoding="ascii").split() == events
+    assert len(one.watcher.troubles) == 3, "each failure is said, and the run ends as it would"
