@@ -605,9 +605,8 @@ def test_requirement_21_a_back_off_keeps_its_rest_over_a_reboot(stage: Callable[
 def test_commands_hear_of_what_is_recorded_and_never_of_more(stage: Callable[..., Stage], tmp_path: Path) -> None:
     one = stage("1", retries=0)
     one.workers.behaviour["1"] = fail
-    told = {
-        event: ("sh", "-c", f"echo {event} >>told; exit 1") for event in ("task_started", "task_failed", "run_finished")
-    }
+    events = ["task_started", "task_failed", "run_finished"]
+    told = {event: ("sh", "-c", f"echo {event} >>told; exit 1") for event in events}
     one.hooks = Hooks(told, places=HookPlaces(project=str(tmp_path)), say=one.watcher.trouble)
     one.run()
     assert (tmp_path / "told").read_text(encoding="ascii").split() == events
