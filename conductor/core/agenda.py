@@ -98,6 +98,9 @@ class Agenda:
             queue.discard(task)
         self._enqueue(task)
 
+    def rewired(self) -> None:
+        """Follow a grant or a wait that came or went."""
+
     def causes(self, task: Task) -> tuple[TaskId, ...]:
         """Return the tasks that a doomed task is blocked by, as far as they are known at its turn."""
         return self._causes[task.index]

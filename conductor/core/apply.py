@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bus.wire import AttemptId, TaskId
-from conductor.core.changes import Moment, cell, ignore, illegal, set_status, tell
+from conductor.core.changes import Moment, cell, current, ignore, illegal, set_status, tell
 from conductor.core.events import (
     AttemptAdopted,
     AttemptEnded,
@@ -60,6 +60,24 @@ from conductor.core.task import (
     Vanished,
 )
 from conductor.core.transitions import ATTEMPT_STOPPED, DEPENDENCIES_DONE, IGNORED, IllegalTransition
+from conductor.core.wait_changes import (
+    deadlock_detected,
+    deadlock_resolved,
+    grant_gone,
+    grant_seen,
+    life_judged,
+    wait_began,
+    wait_ended,
+)
+from conductor.core.wait_events import (
+    AttemptLife,
+    DeadlockDetected,
+    DeadlockResolved,
+    GrantGone,
+    GrantSeen,
+    WaitBegan,
+    WaitEnded,
+)
 
 RETRY_KEY = "retry:"
 """Timers of this prefix end the back-off of the task named behind it."""
@@ -78,26 +96,27 @@ def _dispatched(state: State, event: WorkerDispatched, moment: Moment) -> None:
     if event.number <= task.number:
         raise illegal(task, f"{event.TYPE} with number {event.number}")
     task.attempt, task.number = event.attempt, event.number
-    task.report = task.progress = task.usage = task.commit = task.ended_at = None
+    task.report = task.progress = task.usage = task.commit = task.ended_at = task.life = None
+    task.stale = False
     task.started_at = moment.wall
     set_status(state, task, Running(event.attempt, event.number), moment)
     tell(task, event.TYPE, f"~{task.number}")
 
 
 def _adopted(state: State, event: AttemptAdopted, moment: Moment) -> None:
-    if task := _current(state, event.TYPE, event.task, event.attempt):
+    if task := current(state, event.TYPE, event.task, event.attempt):
         state.reconciling.pop(task.id, None)
         tell(task, event.TYPE, f"~{task.number}")
 
 
 def _reported(state: State, event: ReportReceived, moment: Moment) -> None:
-    if task := _current(state, event.TYPE, event.task, event.attempt):
+    if task := current(state, event.TYPE, event.task, event.attempt):
         task.report = event.report
         tell(task, event.TYPE, f"~{task.number}")
 
 
 def _progressed(state: State, event: ProgressReceived, moment: Moment) -> None:
-    if task := _current(state, event.TYPE, event.task, event.attempt):
+    if task := current(state, event.TYPE, event.task, event.attempt):
         task.progress = (event.pct, event.text[:MAX_PROGRESS])
 
 
@@ -114,7 +133,7 @@ def _not_launched(state: State, event: LaunchFailed, moment: Moment) -> None:
 
 
 def _exited(state: State, event: ResultReceived | WorkerGone | LaunchFailed, outcome: Outcome, moment: Moment) -> None:
-    task = _current(state, event.TYPE, event.task, event.attempt)
+    task = current(state, event.TYPE, event.task, event.attempt)
     if task is None or not isinstance(task.status, Running):
         return
     state.reconciling.pop(task.id, None)
@@ -208,15 +227,6 @@ def _skipped(state: State, event: TaskSkipped, moment: Moment) -> None:
 # --- shared -----------------------------------------------------------------------------------------------------------
 
 
-def _current(state: State, name: str, id: TaskId, attempt: AttemptId) -> Task | None:
-    """Return the task of a fact about its newest attempt; None, counted, where the fact is late or means nothing."""
-    task = state.tasks.get(id)
-    if task is None or task.attempt != attempt or cell(task, name) is IGNORED:
-        ignore(state, name)
-        return None
-    return task
-
-
 def _decided(state: State, name: str, id: TaskId, attempt: AttemptId | None = None) -> Task:
     """Return the task of a decision. Decisions are never late: what does not fit is impossible."""
     task = state.tasks.get(id)
@@ -249,4 +259,11 @@ _APPLY: dict[type[Event], Callable[[State, Any, Moment], None]] = {
     TaskFailed: _failed,
     TaskBlocked: _blocked,
     TaskSkipped: _skipped,
+    GrantSeen: grant_seen,
+    GrantGone: grant_gone,
+    WaitBegan: wait_began,
+    WaitEnded: wait_ended,
+    AttemptLife: life_judged,
+    DeadlockDetected: deadlock_detected,
+    DeadlockResolved: deadlock_resolved,
 }

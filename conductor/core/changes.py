@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
+from bus.wire import AttemptId, TaskId
 from conductor.core.state import ALIVE, MAX_STORY, State, Task
 from conductor.core.task import Status
-from conductor.core.transitions import ILLEGAL, TASK_TABLE, IllegalTransition
+from conductor.core.transitions import IGNORED, ILLEGAL, TASK_TABLE, IllegalTransition
 
 
 class Listener(Protocol):
@@ -17,11 +18,17 @@ class Listener(Protocol):
     def changed(self, task: Task, before: Status) -> None:
         """`task.status` was `before`."""
 
+    def rewired(self) -> None:
+        """A grant or a wait came or went."""
+
 
 class NobodyListens:
     """For a replay."""
 
     def changed(self, task: Task, before: Status) -> None:
+        """Do nothing."""
+
+    def rewired(self) -> None:
         """Do nothing."""
 
 
@@ -45,6 +52,15 @@ def cell(task: Task, name: str) -> Any:
 def illegal(task: Task, name: str) -> IllegalTransition:
     """Return the error of an impossible event, with the task's story."""
     return IllegalTransition(name, type(task.status).__name__.lower(), task=task.id, story=task.story)
+
+
+def current(state: State, name: str, id: TaskId, attempt: AttemptId) -> Task | None:
+    """Return the task of a fact about its newest attempt; None, counted, where the fact is late or means nothing."""
+    task = state.tasks.get(id)
+    if task is None or task.attempt != attempt or cell(task, name) is IGNORED:
+        ignore(state, name)
+        return None
+    return task
 
 
 def ignore(state: State, name: str) -> None:

@@ -32,6 +32,15 @@ from conductor.core.events import (
     WorkerGone,
 )
 from conductor.core.task import Plan, RunOptions
+from conductor.core.wait_events import (
+    AttemptLife,
+    DeadlockDetected,
+    DeadlockResolved,
+    GrantGone,
+    GrantSeen,
+    WaitBegan,
+    WaitEnded,
+)
 
 Encoded = tuple[str, TaskId | None, AttemptId | None, dict[str, Any]]
 """(type, task, attempt, payload)."""
@@ -59,6 +68,13 @@ EVENTS: Mapping[str, type[Event]] = {
         TaskBlocked,
         TaskSkipped,
         RunEnded,
+        GrantSeen,
+        GrantGone,
+        WaitBegan,
+        WaitEnded,
+        AttemptLife,
+        DeadlockDetected,
+        DeadlockResolved,
     )
 }
 """All types that the machine knows, by their word in the journal."""
@@ -71,7 +87,10 @@ _PAYLOAD = {
     event: tuple(f.name for f in fields(event) if f.name not in (*_ENVELOPE, "plan")) for event in EVENTS.values()
 }
 _OPTIONS = RunOptions.__dataclass_fields__
-_TUPLES = frozenset({"files_modified", "unblocks", "blocked_by", "command", "only", "ticked_done", "tasks", "changes"})
+_TUPLES = frozenset(
+    {"files_modified", "unblocks", "blocked_by", "command", "only", "ticked_done", "tasks", "changes"}
+    | {"keys", "what", "members"}
+)
 """Fields that are tuples here and arrays in JSON."""
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from bus.wire import AttemptId, ExitRecord, TaskId
 from conductor.core.task import Plan, RunOptions
+from conductor.core.wait_events import WaitDecision, WaitFact
 
 # --- facts ----------------------------------------------------------------------------------------------------------
 
@@ -275,6 +276,7 @@ Fact = (
     | TimerFired
     | ControlReceived
     | PlanEdited
+    | WaitFact
 )
 Decision = (
     WorkerDispatched
@@ -286,5 +288,6 @@ Decision = (
     | TaskBlocked
     | TaskSkipped
     | RunEnded
+    | WaitDecision
 )
 Event = Fact | Decision

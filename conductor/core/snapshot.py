@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from bus.wire import AttemptId, JsonObject
 from conductor.core import graph
@@ -37,8 +37,11 @@ from conductor.core.task import (
     TaskSpec,
 )
 from conductor.core.transitions import Phase, StatusType
+from conductor.core.waits import Deadlock, Grant, Life, Wait, name_of
 
 FORMAT = 1
+
+Kept = TypeVar("Kept", Grant, Wait, Deadlock)
 
 
 class NotUnderstood(ValueError):
@@ -58,6 +61,9 @@ def dump(state: State) -> JsonObject | None:
         "retired": dict(state.retired),
         "reset_at": state.reset_at,
         "ignored": dict(state.ignored),
+        "grants": [_row(one) for one in state.grants.values()],
+        "waits": [_row(one) for one in state.waits.values()],
+        "deadlocks": [_row(one) for one in state.deadlocks.values()],
     }
 
 
@@ -85,6 +91,9 @@ def load(data: JsonObject, plan: Plan) -> State:
             retired=dict(data["retired"]),
             reset_at=data["reset_at"],
             ignored=dict(data["ignored"]),
+            grants={name_of(one.attempt, one.id): one for one in _rows(Grant, data["grants"])},
+            waits={name_of(one.attempt, one.id): one for one in _rows(Wait, data["waits"])},
+            deadlocks={one.id: one for one in _rows(Deadlock, data["deadlocks"])},
             graph=graph.build(plan.tasks),
             order=order,
         )
@@ -122,7 +131,7 @@ _NEWEST = 0
 """Stands for the task's newest attempt where an attempt is named."""
 
 _ORDER = tuple(one.name for one in fields(Task) if one.name != "spec")
-_AS_THEY_ARE = tuple(one for one in fields(Task) if one.name not in ("spec", "status", "last", "story"))
+_AS_THEY_ARE = tuple(one for one in fields(Task) if one.name not in ("spec", "status", "last", "story", "life"))
 """Fields whose values are JSON data already."""
 
 _OF_THE_END = attrgetter(*(one.name for one in fields(AttemptEnded) if one.name not in ("task", "attempt")))
@@ -133,6 +142,7 @@ def _columns(order: Sequence[Task]) -> dict[str, list[Any]]:
     stories = {story: number for number, story in enumerate(dict.fromkeys(task.story for task in order))}
     columns: dict[str, list[Any]] = {
         "status": [_status(task.status, task.attempt) for task in order],
+        "life": [task.life and _row(task.life) for task in order],
         "last": [task.last and _end(task.last, task.attempt) for task in order],
         "story": [stories[task.story] for task in order],
         "stories": list(stories),
@@ -150,6 +160,7 @@ def _tasks(columns: Mapping[str, list[Any]], plan: Plan) -> list[Task]:
     stories = [tuple(story) for story in columns["stories"]]
     of["status"] = [_read_status(*one) for one in zip(columns["status"], attempts, strict=True)]
     of["last"] = [_read_end(*one) for one in zip(columns["last"], attempts, plan.tasks, strict=True)]
+    of["life"] = [one and Life(*one) for one in columns["life"]]
     of["story"] = [stories[number] for number in columns["story"]]
     of["progress"] = [_frozen(one) for one in of["progress"]]
     return [Task(*row) for row in zip(plan.tasks, *(of[name] for name in _ORDER), strict=True)]
@@ -195,6 +206,14 @@ def _read_end(data: Any, attempt: AttemptId | None, spec: TaskSpec) -> AttemptEn
     return data and AttemptEnded(spec.id, _full(data[0], attempt, "attempt"), *data[1:])
 
 
+def _row(value: Grant | Wait | Deadlock | Life) -> list[Any]:
+    return [getattr(value, one.name) for one in fields(value)]
+
+
+def _rows(kind: Callable[..., Kept], rows: Sequence[Sequence[Any]]) -> list[Kept]:
+    return [kind(*map(_frozen, row)) for row in rows]
+
+
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
@@ -205,5 +224,5 @@ def fingerprint(*kinds: type[Any]) -> str:
     return hashlib.sha256(repr((FORMAT, shape)).encode()).hexdigest()[:16]
 
 
-FINGERPRINT = fingerprint(State, Run, RunOptions, Task, AttemptEnded, *_KEPT)
+FINGERPRINT = fingerprint(State, Run, RunOptions, Task, AttemptEnded, Grant, Wait, Deadlock, Life, *_KEPT)
 """Names and types of everything that is written: another build's differ."""

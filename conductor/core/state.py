@@ -17,6 +17,7 @@ from conductor.core.events import AttemptEnded
 from conductor.core.graph import Graph
 from conductor.core.task import Exited, Pending, Plan, Running, RunOptions, Status, TaskSpec
 from conductor.core.transitions import STATUSES, Phase, StatusType
+from conductor.core.waits import Deadlock, Grant, Life, Wait
 
 MAX_STORY = 24
 """Events that a task's story keeps."""
@@ -52,6 +53,10 @@ class Task:
     """What the newest attempt said of itself by `bus complete|fail`."""
     progress: tuple[float | None, str] | None = None
     usage: Mapping[str, Any] | None = None
+    life: Life | None = None
+    """What the evidence says of the newest attempt; None until it says anything else than that it works."""
+    stale: bool = False
+    """Whether a grant was taken from the newest attempt by force: what it achieves must not count."""
     commit: str | None = None
     started_at: float | None = None
     """Wall clock at the dispatch of the newest attempt; for people."""
@@ -117,6 +122,12 @@ class State:
     """Last attempt numbers of tasks that a later plan left out."""
     reset_at: float | None = None
     """Wall clock when everything was set back, until a round begins; for people."""
+    grants: dict[str, Grant] = field(default_factory=dict)
+    """What attempts hold, by `waits.name_of`; those of ended attempts until they are gone."""
+    waits: dict[str, Wait] = field(default_factory=dict)
+    """What attempts wait for, likewise."""
+    deadlocks: dict[str, Deadlock] = field(default_factory=dict)
+    """Deadlocks whose victim has not ended yet, by id."""
     ignored: dict[str, int] = field(default_factory=dict)
     """Late and repeated events, counted by type."""
     tally: dict[StatusType, int] = field(default_factory=lambda: dict.fromkeys(STATUSES, 0))
@@ -164,7 +175,8 @@ class State:
 def digest(state: State) -> str:
     """Return the SHA-256 of everything that follows from the journal."""
     hashed = hashlib.sha256()
-    head = (state.run, list(state.running), list(state.reconciling), state.retired, state.reset_at, state.ignored)
+    slots = (list(state.running), list(state.reconciling), state.grants, state.waits, state.deadlocks)
+    head = (state.run, *slots, state.retired, state.reset_at, state.ignored)
     hashed.update(dumps(_plain(head)).encode())
     for task in state.order:
         values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]

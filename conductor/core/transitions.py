@@ -92,6 +92,13 @@ _ROWS: Final[Mapping[str, tuple[Cell, ...]]] = {
     "TASK_BLOCKED":     (Blocked, X,       X,       X,       X,      X,       X,    X,       X,       X,       X),
     "TASK_SKIPPED":     (Skipped, Skipped, Skipped, X,       X,      Skipped, X,    X,       X,       X,       X),
     "RUN_ENDED":        (_,       _,       Ready,   X,       X,      X,       _,    _,       _,       _,       _),
+    "GRANT_SEEN":       (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
+    "GRANT_GONE":       STATUSES,
+    "WAIT_BEGAN":       (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
+    "WAIT_ENDED":       STATUSES,
+    "ATTEMPT_LIFE":     (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
+    "DEADLOCK_DETECTED":(X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
+    "DEADLOCK_RESOLVED":STATUSES,
     RESET:              (Pending, Pending, X,       X,       X,      X,    Pending, Pending, Pending, Pending, Pending),
 }
 # fmt: on

@@ -9,7 +9,7 @@ import pytest
 
 from bus.strict import WireError
 from bus.wire import AttemptId, Record, Stamp, TaskId, decode_record, encode_record
-from conductor.core import codec, events
+from conductor.core import codec, events, wait_events
 from conductor.core.events import Event
 from conductor.core.task import RunOptions
 from conductor.testing import ending, plan_of
@@ -50,6 +50,21 @@ SAMPLES: tuple[Event, ...] = (
     events.TaskBlocked(A, A, (TaskId("b"), TaskId("c")), "needs"),
     events.TaskSkipped(A, A, "fail_fast"),
     events.RunEnded("done", None, {"done": 1}),
+    wait_events.GrantSeen(A, ONE, "g1", ("src/ä.py", "docs/"), True, 12),
+    wait_events.GrantGone(A, ONE, "g1", "released"),
+    wait_events.WaitBegan(A, ONE, "w1", "lock", ("src/ä.py",), False, 3),
+    wait_events.WaitBegan(A, ONE, "w2", "question", (), text="May I?"),
+    wait_events.WaitEnded(A, ONE, "w1", "granted"),
+    wait_events.AttemptLife(A, ONE, "quiet", "no output for 10m", {"output": {"bytes": 3, "age": 600.0}}),
+    wait_events.DeadlockDetected(
+        A,
+        ONE,
+        "d1",
+        ONE,
+        ({"task": A, "attempt": ONE, "waits_for": [{"kind": "lock", "what": "x", "holder": ONE}]},),
+        "youngest",
+    ),
+    wait_events.DeadlockResolved(A, ONE, "d1", ONE),
 )
 
 

@@ -59,6 +59,15 @@ from conductor.core.transitions import (
     IllegalTransition,
     Phase,
 )
+from conductor.core.wait_events import (
+    AttemptLife,
+    DeadlockDetected,
+    DeadlockResolved,
+    GrantGone,
+    GrantSeen,
+    WaitBegan,
+    WaitEnded,
+)
 from conductor.testing import Play, ending, plan_of
 
 A = TaskId("a")
@@ -101,6 +110,13 @@ EVENTS: dict[str, Event] = {
     "TASK_FAILED": TaskFailed(A, ONE, A, "", "exit"),
     "TASK_BLOCKED": TaskBlocked(A, A, (TaskId("z"),), ""),
     "TASK_SKIPPED": TaskSkipped(A, A, "x"),
+    "GRANT_SEEN": GrantSeen(A, ONE, "g", ("x",), False, 1),
+    "GRANT_GONE": GrantGone(A, ONE, "g", "released"),
+    "WAIT_BEGAN": WaitBegan(A, ONE, "w", "lock", ("x",)),
+    "WAIT_ENDED": WaitEnded(A, ONE, "w", "granted"),
+    "ATTEMPT_LIFE": AttemptLife(A, ONE, "quiet", ""),
+    "DEADLOCK_DETECTED": DeadlockDetected(A, ONE, "d", ONE, (), "youngest"),
+    "DEADLOCK_RESOLVED": DeadlockResolved(A, ONE, "d", ONE),
 }
 """One sample of each event that comes alone. RUN_STARTED, DEPENDENCIES_DONE and RESET have tests of their own."""
 
