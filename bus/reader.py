@@ -252,6 +252,10 @@ class Pieces:
         finally:
             self._fs.close(found[0])
 
+    def close(self) -> None:
+        """Let go of the attempt's folder."""
+        self._fs.close(self._at)
+
     def _open(self, name: str) -> tuple[int, os.stat_result] | None:
         try:
             return self._fs.open_regular(name, at=self._at)

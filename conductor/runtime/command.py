@@ -15,6 +15,7 @@ from bus.wire import AttemptId, WorkerSpec, dumps
 from conductor.config import Settings
 from conductor.core.task import Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError, PlanError
+from conductor.runtime.retries import Before
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}")
 
@@ -199,8 +200,8 @@ def order(
     )
 
 
-def prompt_text(task: TaskSpec) -> str:
-    """The task in words, for a command that names `{prompt_file}`."""
+def prompt_text(task: TaskSpec, before: Before | None = None) -> str:
+    """The task in words, for a command that names `{prompt_file}`; `before` is the attempt that failed."""
     parts = [f"# Task {task.id}: {task.name}"]
     if task.instructions:
         parts.append(task.instructions)
@@ -212,11 +213,13 @@ def prompt_text(task: TaskSpec) -> str:
         parts.append("Files to write:\n" + "\n".join(f"- {name}" for name in task.files))
     if task.reads:
         parts.append("Files to read:\n" + "\n".join(f"- {name}" for name in task.reads))
+    if before is not None:
+        parts.append(before.as_text())
     return "\n\n".join(parts) + "\n"
 
 
-def task_json(task: TaskSpec, attempt: AttemptId, number: int) -> bytes:
-    """The task as data, for a command that names `CONDUCTOR_TASK_FILE`."""
+def task_json(task: TaskSpec, attempt: AttemptId, number: int, before: Before | None = None) -> bytes:
+    """The task as data, for a command that names `CONDUCTOR_TASK_FILE`; `before` is the attempt that failed."""
     data = {
         "task_id": task.id,
         "name": task.name,
@@ -231,5 +234,6 @@ def task_json(task: TaskSpec, attempt: AttemptId, number: int) -> bytes:
         "instructions": task.instructions,
         "prose": task.prose,
         "extra": dict(task.extra),
+        "previous": before.as_data() if before else None,
     }
     return dumps(data).encode() + b"\n"

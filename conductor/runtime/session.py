@@ -11,7 +11,7 @@ from bus.watch import Watch
 from conductor.core.events import Fact
 from conductor.core.instructions import LaunchWorker
 from conductor.core.machine import Machine
-from conductor.core.task import TaskSpec
+from conductor.core.state import State
 from conductor.plan import frozen
 from conductor.plan.collector import without_collector
 from conductor.plan.warnings import brief
@@ -25,6 +25,7 @@ from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
+from conductor.runtime.retries import before
 from conductor.runtime.signals import Signals
 from conductor.runtime.start import Request, Start, begin
 from conductor.runtime.strangers import above_taken, refuse_strangers
@@ -104,7 +105,7 @@ class Session:
                 clock=self.clock,
                 signals=signals,
                 observer=observer,
-                order=_orders(self.start, self.host.epoch),
+                order=_orders(self.start, self.host, self.machine.state),
                 watch_works=working,
                 to_stop=self._request.to_stop,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
@@ -129,17 +130,21 @@ class Session:
         return watch.tend
 
 
-def _orders(start: Start, epoch: int) -> Callable[[LaunchWorker], Order]:
-    tasks: dict[str, TaskSpec] = {task.id: task for task in start.plan.tasks}
+def _orders(start: Start, host: FileHost, state: State) -> Callable[[LaunchWorker], Order]:
+    """Return what makes the order for an attempt; tasks are looked up when they are launched, as a plan may be
+    reloaded while the run lasts."""
 
     def make(wanted: LaunchWorker) -> Order:
-        task, attempt, number = tasks[wanted.task], wanted.attempt, wanted.number
-        spec = order(task, attempt, number, wanted.nonce, epoch, start.options, start.settings, start.places)
+        found = state.tasks[wanted.task]
+        task, attempt, number = found.spec, wanted.attempt, wanted.number
+        assert state.run is not None
+        options = state.run.options
+        spec = order(task, attempt, number, wanted.nonce, host.epoch, options, start.settings, start.places)
         files = {}
         if "CONDUCTOR_PROMPT_FILE" in spec.env:
-            files[layout.PROMPT] = prompt_text(task).encode()
+            files[layout.PROMPT] = prompt_text(task, before(found, host)).encode()
         if "CONDUCTOR_TASK_FILE" in spec.env:
-            files[layout.TASK] = task_json(task, attempt, number)
+            files[layout.TASK] = task_json(task, attempt, number, before(found, host))
         return Order(spec, files)
 
     return make
