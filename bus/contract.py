@@ -262,6 +262,9 @@ class Hand(Protocol):
     def newest_epoch(self) -> int:
         """Return the highest epoch of any conductor of this bus."""
 
+    def asks(self) -> bool:
+        """Tell whether something of the attempt waits for the answer of a person; False where that cannot be told."""
+
     def beat(self, evidence: JsonObject) -> None:
         """Replace the heartbeat, making it at the first call, by signs of life with their ages (`worker.signs`). Where
         there is no room for them, the beat alone is made."""

@@ -80,6 +80,31 @@ class FileHand:
             return f"unreadable order to stop: {error}"
         return reason_of(data)
 
+    def asks(self) -> bool:
+        """Tell whether something of the attempt waits for the answer of a person."""
+        try:
+            at = self._fs.open_directory(layout.IN, at=self._at)
+        except (OSError, Refused):
+            return False
+        try:
+            names = set(self._fs.names(at))
+            open_ids = (name.removeprefix(layout.QUESTION) for name in names if name.startswith(layout.QUESTION))
+            return any(self._is_held(layout.QUESTION + id, at) for id in open_ids if layout.ANSWER + id not in names)
+        except OSError:
+            return False
+        finally:
+            self._fs.close(at)
+
+    def _is_held(self, name: str, at: int) -> bool:
+        try:
+            fd, _ = self._fs.open_regular(name, at=at)
+        except (FileNotFoundError, Refused):
+            return False
+        try:
+            return not self._fs.lock(fd, shared=True)
+        finally:
+            self._fs.close(fd)
+
     def newest_epoch(self) -> int:
         """Return the highest epoch of any conductor of this bus."""
         at = self._folders.fd(layout.EPOCHS)

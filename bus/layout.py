@@ -69,6 +69,11 @@ STDOUT = "log"
 STDERR = "log.err"
 PROMPT = "prompt.md"
 TASK = "task.json"
+IN = "in"
+"""Folder of an attempt for what people have to say to it."""
+QUESTION = "question-"
+ANSWER = "answer-"
+"""In `in/`, each followed by the id of the question. Whoever asks holds the lock of the first."""
 
 MAX_TASK_NAME = 120
 """Longest task name in characters; with attempt, message id and suffix it stays below the 255 of a file name."""

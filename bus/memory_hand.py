@@ -63,6 +63,10 @@ class MemoryHand:
         reason = self._own.files.get(layout.REVOKED)
         return None if reason is None else reason.decode()
 
+    def asks(self) -> bool:
+        """Tell whether an answer is waited for: nobody can hold a file in memory."""
+        return False
+
     def newest_epoch(self) -> int:
         """Return the highest epoch of any conductor of this bus."""
         return self._bus.epoch

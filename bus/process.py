@@ -107,6 +107,8 @@ class ProcessInfo:
     group: int
     session: int
     start_ticks: int
+    cpu_ticks: int = 0
+    """Processor time that it and the children that it reaped have used, in clock ticks."""
 
     @property
     def dead(self) -> bool:
@@ -173,6 +175,7 @@ def parse_stat(line: bytes) -> ProcessInfo:
         group=int(fields[2]),
         session=int(fields[3]),
         start_ticks=int(fields[19]),
+        cpu_ticks=sum(map(int, fields[11:15])),
     )
 
 

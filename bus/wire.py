@@ -201,6 +201,16 @@ class WorkerSpec:
     durable: bool = True
     """Whether the result is synced to disk before it is announced."""
 
+    @property
+    def beat_period(self) -> float:
+        """Seconds between two beats; 0 is none."""
+        return beat_period(self.heartbeat, self.stale_after)
+
+
+def beat_period(heartbeat: float, stale_after: float | None) -> float:
+    """Return the seconds between two beats of a worker: what is called stale after some time needs four of them."""
+    return min(heartbeat, stale_after / 4) if stale_after else heartbeat
+
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 

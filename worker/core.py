@@ -20,6 +20,7 @@ from enum import Enum
 
 from bus.wire import Ladder, WorkerSpec
 from worker.words import (
+    Asking,
     Beat,
     Event,
     Exited,
@@ -53,6 +54,9 @@ LOOK_PERIOD = 0.1
 """Seconds between two looks at a tree that is to become empty. A look reads all of /proc, and the usual end is told
 by the kernel without one: no children are left."""
 
+FIRST_BEAT = 2.0
+"""Longest time before the first beat, in seconds: whoever looks finds one soon, and short commands pay for none."""
+
 UNKILLABLE_AFTER = 10.0
 """Seconds after KILL at which a tree that is still there is given up and reported as not empty."""
 
@@ -74,6 +78,8 @@ class Phase(Enum):
 class _Step:
     began: float = 0.0
     alive: bool = False
+    stood: float = 0.0
+    """Seconds that do not count against the limit."""
 
 
 @dataclass(slots=True)
@@ -103,7 +109,8 @@ class Session:
         self._spec = spec
         self._now = now
         self._clock = 0.0
-        self._beat_due = spec.heartbeat or float("inf")
+        self._beat_due = min(spec.beat_period, FIRST_BEAT) or float("inf")
+        self._asks = False
         self._step = _Step()
         self._results: list[StepResult] = []
         self._rung = _Rung("TERM", 0.0)
@@ -117,7 +124,9 @@ class Session:
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """Apply an event and tell what to do, in order."""
-        self._clock += min(max(now - self._now, 0.0), GAP)
+        passed = min(max(now - self._now, 0.0), GAP)
+        self._clock += passed
+        self._step.stood += passed if self._asks else 0.0
         self._now = now
         match event:
             case Started():
@@ -128,6 +137,9 @@ class Session:
                 return self._exited(code, signal)
             case StopRequested(reason):
                 return self._stop(reason)
+            case Asking(waits):
+                self._asks = waits
+                return []
             case TreeSeen(processes):
                 return self._seen(processes)
             case TreeUnseen():
@@ -145,8 +157,8 @@ class Session:
             due = min(self._settled_by, self._look_due)
         elif self.phase is Phase.LADDER:
             due = self._look_due
-        elif self.phase is Phase.RUNNING and self._spec.timeout:
-            due = min(due, self._step.began + self._spec.timeout)
+        elif self.phase is Phase.RUNNING and (limit := self._limit()) is not None and not self._asks:
+            due = min(due, limit)
         return max(min(due, self._beat_due) - self._clock, 0.0)
 
     def _started(self) -> list[Instruction]:
@@ -204,12 +216,27 @@ class Session:
     def _beat(self) -> list[Instruction]:
         if self._clock < self._beat_due or self.phase is Phase.DONE:
             return []
-        self._beat_due = self._clock + self._spec.heartbeat
-        return [Beat()]
+        self._beat_due = self._clock + self._spec.beat_period
+        limit = self._limit()
+        left = None if limit is None else round(max(limit - self._clock, 0.0), 3)
+        return [Beat(self._phase_name(), round(self._clock, 3), left, self._asks)]
+
+    def _phase_name(self) -> str:
+        if self.phase in (Phase.SETTLING, Phase.LADDER):
+            return "ending"
+        return "verify" if self._results else "command"
+
+    def _limit(self) -> float | None:
+        """Return when the time limit of the phase is over, on the session's clock; None where it has none. What is to
+        be ended, or to be started, has had its time."""
+        if self.phase is not Phase.RUNNING:
+            return self._clock
+        timeout = self._spec.timeout
+        return self._step.began + self._step.stood + timeout if timeout else None
 
     def _tick(self) -> list[Instruction]:
-        limit = self._spec.timeout
-        if self.phase is Phase.RUNNING and limit and self._clock - self._step.began >= limit:
+        limit = self._limit() if self.phase is Phase.RUNNING else None
+        if limit is not None and self._clock >= limit:
             return self._cut_short("timeout", None)
         if self.phase is Phase.SETTLING and self._clock >= min(self._look_due, self._settled_by):
             return self._look()

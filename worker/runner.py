@@ -9,33 +9,32 @@ import select
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from bus.contract import Hand
 from bus.errors import BusError
 from bus.layout import STDERR, STDOUT, attempt_dir
 from bus.process import HAVE_PROC, WAITS_TO_LOOK, WAITS_TO_VERIFY, Realm, is_shortage, start_ticks
 from bus.wire import ExitRecord, ProcRecord, WorkerSpec
-from worker import tree
 from worker.core import PERIOD, Session, refusal
 from worker.environment import command_environment
 from worker.handing_in import FIRST_PAUSE, Late, Sign, claim, hand_in, patiently, wait
+from worker.offspring import Offspring
 from worker.pump import Log, Pump
 from worker.result import compose, log_bytes, not_started
 from worker.signals import Signals
+from worker.signs import Signs
 from worker.spawn import SpawnError, spawn
 from worker.words import (
+    Asking,
     Beat,
     Event,
-    Exited,
     Finish,
     Instruction,
     LookAtTree,
     NotSignalled,
     NotStarted,
-    Process,
     SendSignal,
     Started,
     StartVerify,
@@ -140,16 +139,16 @@ class _Run:
             raise _not_begun(error, "pipe") from error
         self._poll = select.poll()
         self._session = Session(spec, time.monotonic())
-        self._pid = 0
-        self._reaped = False
+        self._offspring = Offspring(self._session.keeps)
+        self._signs = Signs(spec)
         self._unpublished = 0
         """Pid of the command, until its identity is published."""
         self._verify_due: int | None = None
         """Index of the verify command that is to be started."""
         self._told_to_stop = False
+        self._asks = False
+        """Whether something of the attempt waits for the answer of a person, as far as the session was told."""
         self._sign = Sign()
-        self._signalled: set[tuple[int, int]] = set()
-        """Pid and signal of who was signalled: many programs take a second TERM for impatience."""
         self._events: deque[Event] = deque()
         self._outcome: Finish | None = None
         self._look_for_stop_at = time.monotonic() + PERIOD
@@ -164,7 +163,7 @@ class _Run:
             raise _NotBegun(f"spawn: {error}") from error
         except (OSError, MemoryError) as error:
             raise _not_begun(error, self._spec.argv[0]) from error
-        self._unpublished = self._pid
+        self._unpublished = self._offspring.pid
         self._publish_identity()
         self._feed(Started())
         finish = self._loop()
@@ -189,11 +188,11 @@ class _Run:
         try:
             if self._open_files is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (_at_most(self._open_files, hard), hard))
-            self._pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
+            self._offspring.pid = spawn(argv, self._environment, self._stdout.writer, self._stderr.writer)
         finally:
             os.umask(own)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        self._reaped = False
+        self._offspring.reaped = False
         if last:
             self._stdout.close_writer()
             self._stderr.close_writer()
@@ -203,7 +202,7 @@ class _Run:
         nobody knows any more when it started."""
         if not self._unpublished:
             return
-        gone = self._reaped or self._pid != self._unpublished
+        gone = self._offspring.reaped or self._offspring.pid != self._unpublished
         try:
             ticks = 0 if gone else start_ticks(self._unpublished)
             self._hand.started(self._unpublished, ticks, os.getpid())
@@ -231,7 +230,9 @@ class _Run:
             pump.take()
             if pump.reader < 0:
                 self._poll.unregister(fd)
-        if self._reap() and HAVE_PROC:
+        none_left = self._offspring.reap()
+        self._events += self._offspring.take_end()
+        if none_left and HAVE_PROC:
             self._events.append(TreeSeen(()))
         self._look_for_stop()
         self._start_verify()
@@ -245,6 +246,9 @@ class _Run:
         self._publish_identity()
         self._stdout.log.retry()
         self._stderr.log.retry()
+        if (asks := self._hand.asks()) != self._asks:
+            self._asks = asks
+            self._feed(Asking(asks))
         reason = self._revoked() or ("stopped" if self._signals.stop_asked else None)
         if reason is not None:
             self._told_to_stop = True
@@ -266,7 +270,7 @@ class _Run:
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case Beat():
-                self._beat()
+                self._beat(instruction)
             case LookAtTree():
                 self._events.append(self._tree())
             case SendSignal(name, everyone):
@@ -277,68 +281,31 @@ class _Run:
             case Finish():
                 self._outcome = instruction
 
-    def _beat(self) -> None:
+    def _beat(self, beat: Beat) -> None:
         try:
-            self._hand.beat({})
+            self._hand.beat(self._signs.evidence(beat, self._stdout.log.total + self._stderr.log.total))
         except (OSError, BusError, MemoryError):
             return
 
-    def _reap(self) -> bool:
-        """Reap all children that ended; True where there are none left, which proves that the tree is empty."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return True
-            if pid == 0:
-                return False
-            if pid == self._pid and not self._reaped:
-                self._reaped = True
-                code = os.waitstatus_to_exitcode(status)
-                self._events.append(Exited(code, None) if code >= 0 else Exited(None, -code))
-
     def _tree(self) -> TreeSeen | TreeUnseen:
-        """Look for the living processes of the tree, in two passes: one pass may miss whoever forks meanwhile."""
-        found: dict[int, Process] = {}
         try:
-            for _ in range(2):
-                if self._reap() and HAVE_PROC:
-                    found.clear()
-                    break
-                for info in tree.look_at_tree(os.getpid(), self._pid):
-                    found[info.pid] = Process(info.pid, info.name)
+            seen = TreeSeen(tuple(self._offspring.look()))
         except (OSError, MemoryError) as error:
             if not is_shortage(error):
                 raise
             self._sign.show(WAITS_TO_LOOK)
             return TreeUnseen()
+        finally:
+            self._events += self._offspring.take_end()
         if self._verify_due is None:
             self._sign.take_down()
-        return TreeSeen(tuple(found.values()))
+        return seen
 
     def _signal(self, number: signal.Signals, everyone: bool) -> None:
-        """Signal everyone, or the group of the step. Where we cannot see whom, the step's own process is ours to signal
-        at least."""
         if not everyone:
-            if not self._reaped:
-                tree.signal_group(self._pid, number)
-            return
-        try:
-            for info in tree.look_at_tree(os.getpid(), self._pid):
-                if info.pid == self._pid or not self._session.keeps(info.name):
-                    self._signal_once(info.pid, number, partial(tree.signal_processes, [info]))
-        except (OSError, MemoryError) as error:
-            if not is_shortage(error):
-                raise
-            if not self._reaped:
-                self._signal_once(self._pid, number, partial(tree.signal_child, self._pid))
+            self._offspring.signal_group(number)
+        elif not self._offspring.signal_all(number):
             self._events.append(NotSignalled())
-
-    def _signal_once(self, pid: int, number: signal.Signals, send: Callable[[signal.Signals], None]) -> None:
-        """Many programs take a second TERM for impatience; KILL can be sent as often as we like."""
-        if number == signal.SIGKILL or (pid, number) not in self._signalled:
-            send(number)
-            self._signalled.add((pid, number))
 
     def _start_verify(self) -> None:
         """Start the verify command that is due; where this machine ran short of something, again at the next tick: the

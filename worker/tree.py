@@ -69,6 +69,12 @@ def look_at_tree(root: int, group: int) -> list[ProcessInfo]:
     return [ProcessInfo(group, "", "?", root, group, root, 0)]
 
 
+def processor_time(root: int) -> float:
+    """Return the seconds of processor time that the living processes below `root`, and what they reaped, have used."""
+    ticks = sum(info.cpu_ticks for info in descendants(root, all_processes()))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def signal_processes(processes: Iterable[ProcessInfo], number: signal.Signals) -> None:
     """Signal each process, its identity being compared first; those of another user are left to the next look."""
     for info in processes:

@@ -36,6 +36,13 @@ class StopRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """Whether something of the attempt waits for the answer of a person: no limit runs meanwhile."""
+
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time went by; due at the latest after `Session.wait(now)` seconds."""
 
@@ -65,7 +72,7 @@ class NotSignalled:
     """A signal reached at most the step's own process, as the tree could not be looked at."""
 
 
-Event = Started | NotStarted | Exited | StopRequested | Tick | TreeSeen | TreeUnseen | NotSignalled
+Event = Started | NotStarted | Exited | StopRequested | Asking | Tick | TreeSeen | TreeUnseen | NotSignalled
 
 
 # --- instructions ---------------------------------------------------------------------------------------------------
@@ -73,7 +80,16 @@ Event = Started | NotStarted | Exited | StopRequested | Tick | TreeSeen | TreeUn
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Touch the heartbeat."""
+    """Make a heartbeat, with what can be seen of the attempt."""
+
+    phase: str
+    """`command`, `verify` or `ending`."""
+    clock: float
+    """Seconds of the session, without the gaps in which the worker did not run."""
+    left: float | None
+    """Seconds until the time limit of the phase; None where it has none."""
+    stands: bool
+    """Whether the limit stands still, as the answer of a person is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,6 +195,8 @@ def order(
         leftovers=task.leftovers or options.leftovers,
         never_kill=settings.never_kill,
         heartbeat=settings.heartbeat,
+        stale_after=(options.stale_after if task.stale_after is None else task.stale_after) or None,
+        files=task.files,
         log_cap=settings.log_cap,
         durable=options.durability == "power",
     )

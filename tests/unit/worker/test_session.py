@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.wire import AttemptId, Ladder, TaskId, WorkerSpec
-from worker.core import GAP, GRACE, LOOK_PERIOD, PERIOD, UNKILLABLE_AFTER, Phase, Session, refusal
+from worker.core import FIRST_BEAT, GAP, GRACE, LOOK_PERIOD, PERIOD, UNKILLABLE_AFTER, Phase, Session, refusal
 from worker.words import (
+    Asking,
     Beat,
     Event,
     Exited,
@@ -104,7 +105,7 @@ def test_no_limit_means_no_limit(limit: float | None) -> None:
 
 
 def test_the_time_limit_starts_the_ladder_and_names_the_end_timeout() -> None:
-    run = Run(replace(SPEC, timeout=5.0))
+    run = Run(replace(SPEC, timeout=5.0, heartbeat=0.0))
     run.tell(Started())
     assert run.pass_time(4.9) == []
     assert run.pass_time(0.1) == [SendSignal("TERM", everyone=True)]
@@ -297,7 +298,7 @@ def test_nothing_is_verified_after_a_failure() -> None:
 
 
 def test_verify_goes_on_after_leftovers_were_swept() -> None:
-    run = Run(replace(SPEC, verify=(("a",),)))
+    run = Run(replace(SPEC, verify=(("a",),), heartbeat=0.0))
     run.tell(Started(), Exited(0, None))
     run.pass_time(GRACE)
     run.tell(TreeSeen((DAEMON,)))
@@ -307,11 +308,66 @@ def test_verify_goes_on_after_leftovers_were_swept() -> None:
     assert run.end(Exited(0, None), TreeSeen(())).verify[0].passed
 
 
-def test_it_beats_each_period_and_never_before_the_first() -> None:
+def beats(told: list[Instruction]) -> list[Beat]:
+    """Only the beats."""
+    return [instruction for instruction in told if isinstance(instruction, Beat)]
+
+
+def test_it_beats_soon_after_the_start_and_then_each_period() -> None:
     run = Run(replace(SPEC, heartbeat=3.0))
     run.tell(Started())
-    assert run.pass_time(2.9) == []
-    assert run.pass_time(6.2).count(Beat()) == 3
+    assert run.pass_time(FIRST_BEAT - 0.1) == []
+    assert len(beats(run.pass_time(0.2))) == 1
+    assert run.pass_time(2.8) == []
+    assert len(beats(run.pass_time(3.1))) == 2
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "stale_after", "period"),
+    [(30.0, None, 30.0), (30.0, 600.0, 30.0), (30.0, 2.0, 0.5), (1.0, 600.0, 1.0), (30.0, 0.0, 30.0), (0.0, 8.0, 0.0)],
+)
+def test_what_may_be_stale_soon_beats_four_times_as_often(
+    heartbeat: float, stale_after: float | None, period: float
+) -> None:
+    spec = replace(SPEC, heartbeat=heartbeat, stale_after=stale_after)
+    assert spec.beat_period == period
+    run = Run(spec)
+    run.tell(Started())
+    assert len(beats(run.pass_time(FIRST_BEAT))) == (
+        int(FIRST_BEAT / period) if 0 < period < FIRST_BEAT else period > 0
+    )
+
+
+def test_a_beat_tells_the_phase_and_what_is_left_of_its_limit() -> None:
+    run = Run(replace(SPEC, heartbeat=2.0, timeout=10.0, verify=(("v",),), leftovers="kill"))
+    run.tell(Started())
+    assert beats(run.pass_time(2.0)) == [Beat("command", 2.0, 8.0, stands=False)]
+    run.tell(Exited(0, None))
+    run.pass_time(GRACE)
+    run.tell(TreeSeen((DAEMON,)))
+    assert beats(run.pass_time(1.8)) == [Beat("ending", 4.0, 0.0, stands=False)]
+    assert run.tell(TreeSeen(())) == [StartVerify(0)]
+    run.tell(Started())
+    assert beats(run.pass_time(2.0)) == [Beat("verify", 6.0, 8.0, stands=False)]
+
+
+def test_without_a_limit_a_beat_tells_that_nothing_is_counted() -> None:
+    run = Run(replace(SPEC, heartbeat=1.0))
+    run.tell(Started())
+    assert [beat.left for beat in beats(run.pass_time(1.0))] == [None]
+
+
+def test_requirement_21_no_limit_runs_while_a_person_is_asked() -> None:
+    run = Run(replace(SPEC, timeout=5.0, heartbeat=30.0))
+    run.tell(Started())
+    run.pass_time(3.0)
+    run.tell(Asking(True))
+    told = run.pass_time(100.0)
+    assert not signals(told)
+    assert {(beat.left, beat.stands) for beat in beats(told)} == {(2.0, True)}
+    run.tell(Asking(False))
+    assert not signals(run.pass_time(1.9))
+    assert signals(run.pass_time(0.2)) == [SendSignal("TERM", everyone=True)]
 
 
 def test_the_next_tick_is_due_when_something_is_due() -> None:
@@ -344,6 +400,7 @@ _EVENTS = st.one_of(
     st.builds(Exited, st.sampled_from([0, 1]), st.none()),
     st.builds(StopRequested, st.just("stopped")),
     st.just(Tick()),
+    st.builds(Asking, st.booleans()),
     st.just(TreeUnseen()),
     st.just(NotSignalled()),
     st.builds(TreeSeen, st.sampled_from([(), (DAEMON,), (GPG,), (DAEMON, GPG)])),
