@@ -8,7 +8,7 @@ same contract, tested by one suite.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,6 +35,19 @@ class Control:
     text: str | None = None
     who: str = "operator"
     epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a person says of a task by a file in `events/`: it is complete, or it failed."""
+
+    name: str
+    """File name. It stays where it is: the event that it leads to is put in its place."""
+    task: TaskId
+    type: str
+    """TASK_COMPLETE or TASK_FAILED."""
+    text: str | None = None
+    """What the file says; most are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,8 @@ class Scan:
     """Why a folder could not be looked at now; the next look tries again."""
     blocked: str | None = None
     """Why the bus cannot be written now, though perhaps nothing had to be: nothing should be started meanwhile."""
+    claims: tuple[Claim, ...] = ()
+    """What people claim of the manual tasks that were asked for; found again until the journal says it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +209,10 @@ class Host(Reader, Protocol):
     def project(self, records: Iterable[Record]) -> None:
         """Make `events/` agree with these committed records. Idempotent."""
 
-    def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
-        """Read `inbox/` and `control/`, and look in `events/` for hand-made claims about the tasks in `running`.
+    def scan(self, running: Mapping[TaskId, AttemptId] | None = None, manual: Sequence[TaskId] = ()) -> Scan:
+        """Read `inbox/` and `control/`, and look in `events/` for hand-made claims: about the tasks in `running` they
+        are set aside, as only the attempt's own end counts; about those in `manual`, which wait for a person, they are
+        told.
 
         Found files stay until `discard` or `refuse`. One look is bounded: see `Scan.more`. What earlier calls could
         not write because the disk was full is done first. Errors that pass are told in `Scan.trouble`.

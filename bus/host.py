@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +37,8 @@ _SWEEP_EVERY = 64
 
 T = TypeVar("T")
 
+Manual = Callable[[], Iterable[TaskId]]
+
 _RECOVERY = layout.epoch_name(0)
 """Owner of scratch files before the new epoch is known."""
 
@@ -45,7 +47,14 @@ class FileHost(FileReader):
     """`bus.contract.Host` over a directory. Made by `open_host`."""
 
     def __init__(
-        self, folders: Folders, lock: int, follower: Follower | None, *, sync: bool, info: Mapping[str, Any]
+        self,
+        folders: Folders,
+        lock: int,
+        follower: Follower | None,
+        *,
+        sync: bool,
+        info: Mapping[str, Any],
+        manual: Manual,
     ) -> None:
         super().__init__(folders)
         self._ours = Ours(folders, lock)
@@ -77,17 +86,17 @@ class FileHost(FileReader):
         self._ours.journal = lambda: self._journal.identity
         self._journal.check = self._ours.check
         try:
-            self._begin(files, follower)
+            self._begin(files, follower, manual)
         except BaseException:
             self._journal.close()
             raise
 
-    def _begin(self, files: Files, follower: Follower | None) -> None:
+    def _begin(self, files: Files, follower: Follower | None, manual: Manual) -> None:
         """Bring what follows from the journal to its end, and begin an epoch."""
         past = Recovery(
             self.folders, self._journal, files, self._projection, self._keeper, self.load_plan, owner=_RECOVERY
         )
-        if foreign := past.run(follower):
+        if foreign := past.run(follower, manual):
             self.notes.append(archived(foreign))
         self._recorded_epoch = past.epoch
         self._in_room(lambda: setup.write_wrapper(self.folders, self._quarantine, _RECOVERY))
@@ -196,15 +205,15 @@ class FileHost(FileReader):
 
     # --- what others hand in ----------------------------------------------------------------------------------------
 
-    def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
-        """Read `inbox/` and `control/`, and look in `events/` for claims about the tasks in `running`."""
+    def scan(self, running: Mapping[TaskId, AttemptId] | None = None, manual: Sequence[TaskId] = ()) -> Scan:
+        """Read `inbox/` and `control/`, and look in `events/` for claims about tasks in `running` and `manual`."""
         self._ours.check()
         self._upkeep.again()
         found = self._inbox.scan()
-        self._upkeep.look_for_claims(running or {}, self._projection.expects)
+        claims = self._upkeep.look_for_claims(running or {}, manual, self._projection.expects)
         if blocked := self._upkeep.look_at_disk():
             self._reserve.lend(map(self.read_proc, (running or {}).values()), self._now)
-        return replace(found, quarantined=self._quarantine.take_found(), blocked=blocked)
+        return replace(found, quarantined=self._quarantine.take_found(), claims=claims, blocked=blocked)
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
         """Remove files whose record is committed, now or later."""
@@ -318,19 +327,22 @@ def open_host(
     info: Mapping[str, Any] | None = None,
     fs: FileSystem | None = None,
     follower: Follower | None = None,
+    manual: Manual = tuple,
 ) -> FileHost:
     """Take the track: make the bus if it is missing, lock it, repair the journal's end, begin an epoch.
 
     `durability` is `power` (acknowledged records survive a power cut) or `process` (they survive the end of any
-    process). `info` is added to `conductor.json`. `follower` is brought to the end of the journal. Raises HeldByOther,
-    BusUnsafe (not with `unsafe_fs`), BusFormat, BusCorrupt, BusError.
+    process). `info` is added to `conductor.json`. `follower` is brought to the end of the journal; then `manual`
+    returns the tasks about which people may have made a claim in `events/` (`Scan.claims`), and all else there that
+    does not follow from the journal is archived. Raises HeldByOther, BusUnsafe (not with `unsafe_fs`), BusFormat,
+    BusCorrupt, BusError.
     """
     fs = fs or FileSystem()
     folders = setup.make_root(fs, os.fspath(root), unsafe=unsafe_fs, sync=is_power(durability))
     lock = -1
     try:
         lock = take_lock(folders, unsafe=unsafe_fs)
-        return FileHost(folders, lock, follower, sync=is_power(durability), info=info or {})
+        return FileHost(folders, lock, follower, sync=is_power(durability), info=info or {}, manual=manual)
     except OSError as error:
         _let_go(folders, lock)
         raise BusError(f"the bus cannot be used: {why(error)}", path=folders.path, hint=remedy(error)) from error

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import select
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bus import blobs, layout
-from bus.contract import Control, Follower, Holder, Incoming, Quarantined, Scan, Snapshot
+from bus.contract import Claim, Control, Follower, Holder, Incoming, Quarantined, Scan, Snapshot
 from bus.errors import AttemptExists, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace, Shortage
 from bus.memory_hand import COMMAND, MemoryAttempt, MemoryHand
-from bus.projection import View
+from bus.projection import COMPLETE, FAILED, View
 from bus.strict import loads_strict
 from bus.times import utc
 from bus.wire import (
@@ -259,11 +259,21 @@ class MemoryHost(MemoryReader):
                 self._bus.events.pop(name, None)
             self._bus.events.update(come)
 
-    def scan(self, running: Mapping[TaskId, AttemptId] | None = None) -> Scan:
+    def scan(self, running: Mapping[TaskId, AttemptId] | None = None, manual: Sequence[TaskId] = ()) -> Scan:
         """Return what was handed in; it stays until `discard`."""
         messages = sorted((Incoming(*item) for item in self._bus.inbox.items()), key=_order)
         aside, self._set_aside = tuple(self._set_aside), []
-        return Scan(tuple(messages), tuple(order for _, order in sorted(self._bus.orders.items())), aside)
+        orders = tuple(order for _, order in sorted(self._bus.orders.items()))
+        return Scan(tuple(messages), orders, aside, claims=self._claims(manual))
+
+    def _claims(self, manual: Sequence[TaskId]) -> tuple[Claim, ...]:
+        """Files in `events` that are none of ours."""
+        asked = ((type, task, layout.event_name(type, task)) for task in manual for type in (COMPLETE, FAILED))
+        return tuple(
+            Claim(name, task, type, self._bus.events[name].decode().strip() or None)
+            for type, task, name in asked
+            if name in self._bus.events and not self._view.shows(type, task)
+        )
 
     def discard(self, items: Iterable[Incoming | Control]) -> None:
         """Remove what is committed."""

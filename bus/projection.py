@@ -228,10 +228,17 @@ class Projection:
         self._changed.clear()
         self._work_off()
 
-    def finish(self) -> tuple[list[str], set[str]]:
-        """Archive what does not follow from the journal; return the names of that, and the names that are missing."""
+    def finish(self, manual: Callable[[], Iterable[TaskId]]) -> tuple[list[str], set[str]]:
+        """Archive what does not follow from the journal; return the names of that, and the names that are missing.
+
+        What claims that a task of `manual` is complete or failed is left: the run asks for it once it comes to that.
+        """
         wanted = self.view.names()
         foreign = sorted(self._present - wanted)
+        if foreign:
+            open = [task for task in manual() if not self.view.shows(COMPLETE, task)]
+            claims = {layout.event_name(type, task) for task in open for type in (COMPLETE, FAILED)}
+            foreign = [name for name in foreign if name not in claims]
         self._due.extend((name, None) for name in foreign)
         missing = (wanted - self._present) | (wanted & self._torn)
         self._present.clear()

@@ -7,7 +7,7 @@ snapshots are taken, so that a recovery that is killed again and again gets furt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bus import blobs, layout, losses, snapshots
@@ -19,7 +19,7 @@ from bus.projection import Projection, View, concerns
 from bus.segments import Files, Place, is_beginning, locate, number_at, open_files, read_segment, unreachable, wrong
 from bus.snapshots import Keeper
 from bus.strict import WireError
-from bus.wire import Record, decode_sound, is_line
+from bus.wire import Record, TaskId, decode_sound, is_line
 
 TAIL = 256 << 10
 """Bytes of journal behind the snapshot from which the end of a recovery is worth another one."""
@@ -225,8 +225,9 @@ class Recovery:
         """Highest epoch of a record."""
         return self._chain.epoch
 
-    def run(self, follower: Follower | None) -> list[str]:
-        """Bring projection and follower to the end of the journal; return the foreign names found in `events/`."""
+    def run(self, follower: Follower | None, manual: Callable[[], Iterable[TaskId]]) -> list[str]:
+        """Bring projection and follower to the end of the journal; return the foreign names found in `events/`, without
+        claims about the tasks that `manual` returns then."""
         place, last = self._begin(follower), None
         for file, end, line in self._lines(place):
             last = file, end, line
@@ -246,7 +247,7 @@ class Recovery:
         if place is not None:  # in a file that was just begun, still in the one before
             self._journal.place = place
         self._projection.settle()
-        foreign, missing_names = self._projection.finish()
+        foreign, missing_names = self._projection.finish(manual)
         if missing_names:
             self._projection.restore(missing_names, self._concerning())
         self._keeper.seen = True

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from bus import layout, presence
-from bus._fs import passes
+from bus._fs import Refused, passes
 from bus.chores import Chores
+from bus.contract import Claim
 from bus.folders import Folders
 from bus.quarantine import Quarantine
 from bus.room import Room
@@ -17,6 +18,9 @@ CLAIMS_AT_ONCE = 32
 """Tasks whose names one look for claims asks for; more take turns, so that a look costs the same for any number."""
 
 _CLAIMED = ("TASK_COMPLETE", "TASK_FAILED", "TASK_BLOCKED")
+
+MAX_CLAIM = 4096
+"""Bytes of a hand-made claim at most; an empty file says all that is needed."""
 
 _Mark = tuple[int, int, int]
 """Inode, size and time of the last change: what tells a file that we wrote from one that somebody rewrote."""
@@ -144,29 +148,58 @@ class Upkeep:
 
     # --- foreign hands ----------------------------------------------------------------------------------------------
 
-    def look_for_claims(self, running: Mapping[TaskId, AttemptId], expects: Callable[[TaskId, str], bool]) -> None:
-        """Set aside hand-made files in `events/` that speak of a task whose attempt runs: only its end counts.
+    def look_for_claims(
+        self,
+        running: Mapping[TaskId, AttemptId],
+        manual: Sequence[TaskId],
+        expects: Callable[[TaskId, str], bool],
+    ) -> tuple[Claim, ...]:
+        """Return what people claim of `manual` tasks by hand-made files in `events/`; set aside those that speak of a
+        task whose attempt runs, as only its end counts, and those that say two things.
 
         They are asked for by name, so that a look costs nothing that grows with the history. `expects` tells which
         (task, type) the journal itself asks for.
         """
-        if not running:
-            return
+        if not running and not manual:
+            return ()
         try:
             events = self._folders.refresh(layout.EVENTS)
         except OSError:  # the next look will do
-            return
-        tasks = list(running)
+            return ()
+        tasks = [*running, *manual]
         first = self._turn % len(tasks)
         turn = (tasks[first:] + tasks[:first])[:CLAIMS_AT_ONCE]
         self._turn = first + len(turn)
+        claims: list[Claim] = []
         for task in turn:
-            for type in _CLAIMED:
-                name = layout.event_name(type, task)
-                if expects(task, type) or not self._exists(name, events):
-                    continue
+            names = [(type, layout.event_name(type, task)) for type in _CLAIMED if not expects(task, type)]
+            found = [(type, name) for type, name in names if self._exists(name, events)]
+            if task in running:
                 reason = f"a hand-made claim: {running[task]} is running, and only its own end counts"
-                self.evict(name, events, reason, task=task, attempt=running[task])
+                self._evict_claims(found, events, reason, task, running[task])
+            elif len(found) > 1 or any(type == "TASK_BLOCKED" for type, _ in found):
+                reason = f"a hand-made claim about {task} that is neither TASK_COMPLETE nor TASK_FAILED alone"
+                self._evict_claims(found, events, reason, task, None)
+            else:
+                claims += [claim for type, name in found if (claim := self._claim(task, type, name, events))]
+        return tuple(claims)
+
+    def _evict_claims(
+        self, found: list[tuple[str, str]], at: int, reason: str, task: TaskId, attempt: AttemptId | None
+    ) -> None:
+        for _, name in found:
+            self.evict(name, at, reason, task=task, attempt=attempt)
+
+    def _claim(self, task: TaskId, type: str, name: str, at: int) -> Claim | None:
+        """Read a claim; one that is no small text of ours is set aside."""
+        try:
+            text = self._fs.read_file(name, at=at, cap=MAX_CLAIM).decode().strip()
+        except (Refused, UnicodeDecodeError) as error:
+            self.evict(name, at, f"a hand-made claim that cannot be read: {error}", task=task)
+            return None
+        except OSError:  # taken back, or unreadable now: the next look will tell
+            return None
+        return Claim(name, task, type, text or None)
 
     def expel_epoch(self, number: int, check_ours: Callable[[], None]) -> None:
         """Set aside a start of a conductor that no conductor made: because of it no worker would start.

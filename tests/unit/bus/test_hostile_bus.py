@@ -296,6 +296,65 @@ def test_a_claim_is_asked_for_by_turns_and_told_with_what_it_is_about(root: Path
     assert [path.name for path in (root / "events").glob("*.event")] == ["TASK_FAILED_other.event"]
 
 
+def test_what_people_claim_of_manual_tasks_is_told_until_the_journal_says_it(root: Path) -> None:
+    host = open_host(root, durability="process")
+    events = root / "events"
+    done, failed, open_still = TaskId("1"), TaskId("a/b"), TaskId("3")
+    (events / layout.event_name("TASK_COMPLETE", done)).touch()
+    (events / layout.event_name("TASK_FAILED", failed)).write_text(" no paper\n")
+    asked = (done, failed, open_still)
+    found = {(claim.task, claim.type, claim.text) for claim in host.scan(manual=asked).claims}
+    assert found == {(done, "TASK_COMPLETE", None), (failed, "TASK_FAILED", "no paper")}
+    assert len(host.scan(manual=asked).claims) == 2, "found again until it is recorded"
+    assert host.scan(manual=[open_still]).claims == ()
+    record = host.stage("TASK_COMPLETE", {"task_id": "1"}, Stamp(0.0, 0.0, "boot"), task=done)
+    host.commit()
+    host.project([record])
+    assert [claim.task for claim in host.scan(manual=asked).claims] == [failed]
+    assert json.loads((events / "TASK_COMPLETE_1.event").read_text())["seq"] == record.seq
+    assert (events / "archive" / "TASK_COMPLETE_1.event.0").read_bytes() == b"", "the claim is kept"
+
+
+@pytest.mark.parametrize("how", ["both", "blocked", "link", "folder", "large", "no text"])
+def test_a_claim_of_a_manual_task_that_says_nothing_clear_is_set_aside(root: Path, how: str) -> None:
+    host = open_host(root, durability="process")
+    complete = root / "events" / "TASK_COMPLETE_1.event"
+    match how:
+        case "both":
+            complete.touch()
+            complete.with_name("TASK_FAILED_1.event").touch()
+        case "blocked":
+            complete.with_name("TASK_BLOCKED_1.event").touch()
+        case "link":
+            complete.symlink_to("/etc/passwd")
+        case "folder":
+            complete.mkdir()
+        case "large":
+            complete.write_bytes(b"x" * 5000)
+        case "no text":
+            complete.write_bytes(b"\xff")
+    found = host.scan(manual=[TaskId("1")])
+    assert found.claims == ()
+    assert {one.task for one in found.quarantined} == {"1"}
+    assert all("hand-made claim" in one.reason for one in found.quarantined)
+    assert list((root / "events").glob("*.event")) == []
+
+
+def test_a_claim_that_was_made_while_no_conductor_lived_is_found_by_the_next(root: Path) -> None:
+    host = open_host(root, durability="process")
+    record = host.stage("TASK_COMPLETE", {"task_id": "2"}, Stamp(0.0, 0.0, "boot"), task=TaskId("2"))
+    host.commit()
+    host.project([record])
+    host.close()
+    for name in ("TASK_COMPLETE_1", "TASK_FAILED_2", "TASK_COMPLETE_3"):
+        (root / "events" / f"{name}.event").touch()
+    manual = [TaskId("1"), TaskId("2")]
+    host = open_host(root, durability="process", manual=lambda: manual)
+    assert [(claim.task, claim.type) for claim in host.scan(manual=manual).claims] == [("1", "TASK_COMPLETE")]
+    kept = {path.name for path in (root / "events").glob("*.event")}
+    assert kept == {"TASK_COMPLETE_1.event", "TASK_COMPLETE_2.event"}, "task 2 is done, and 3 is no manual task"
+
+
 def test_a_lock_that_is_no_file_is_refused(root: Path) -> None:
     open_host(root, durability="process").close()
     (root / "conductor.lock").unlink()

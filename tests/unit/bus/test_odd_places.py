@@ -27,6 +27,7 @@ IN_AN_ATTEMPT = frozenset(
     {
         *(layout.LIVE, layout.PROC, layout.EXIT, layout.REVOKED, layout.REPORT),
         *(layout.STDOUT, layout.STDERR, layout.PROMPT, layout.TASK),
+        *(layout.IN, layout.QUESTION, layout.ANSWER),
     }
 )
 ELSEWHERE = {layout.WRAPPER: f"{layout.BIN}/{layout.WRAPPER}"}
