@@ -42,6 +42,9 @@ CONDUCTOR_TYPES = frozenset({
 MAX_PID = (1 << 31) - 1
 """Largest pid that a system call takes."""
 
+LOCKS = "locks"
+"""Phase that a worker's beat names while it waits for the locks that its command needs: nothing of that has run."""
+
 JsonObject = Mapping[str, Any]
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from bus.contract import Host
 from bus.process import LACKING, WAITS_TO_WRITE
-from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
+from bus.wire import LOCKS, AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, LaunchFailed, ResultReceived, WorkerGone
 from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, Elsewhere, Launcher, Life, Trace
 
@@ -33,6 +33,9 @@ UNKILLABLE_AFTER = 10.0
 
 LOOK_WHO_WAITS = 5.0
 """Seconds between two looks at the names of all workers: a worker can say in no other way that it waits."""
+
+OUT_OF_SIGHT = "its lock is held where nothing can be seen from here"
+"""What is left of an attempt whose processes are in another container, or on another machine."""
 
 CLAIM_GRACE = 60.0
 """Seconds after which a worker that has not claimed its attempt is ended: it hangs, and its command never began."""
@@ -59,10 +62,29 @@ class _Open:
     """When a worker that has written its result, and does not end, is ended; on the same clock."""
     gone_since: int | None = None
     """The look that found its lock free first."""
+    opened: float = 0.0
+    """When it was launched or found, on the clock of `Attempts`."""
+    finished: float | None = None
+    """When its result was read while its worker lived on; on the same clock."""
+    ending: float | None = None
+    """When something of it withstood a KILL from here first; on the same clock. None once nothing does."""
     said: bool = False
     """Whether people were told why it holds its slot for so long."""
     said_to_wait: bool = False
     """Whether they were told that its worker waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far an open attempt has come, as far as this conductor acts on it. Ages in seconds, gaps left out."""
+
+    age: float
+    """Since it was launched, or found at a start."""
+    stopping: bool
+    finished: float | None
+    """Since its result was read, where its worker lives on."""
+    left: str | None
+    """What of it withstands KILL, for so long that it must be called unkillable; None where nothing does."""
 
 
 class Attempts:
@@ -80,6 +102,8 @@ class Attempts:
         self._looked: float | None = None
         self._clock = 0.0
         """Seconds during which this process was there to look: gaps are left out."""
+        self.late = False
+        """Whether this look came so late that whoever is watched may have stood still as well."""
         self._look_who_waits_at = LOOK_WHO_WAITS
         self._lives: Mapping[AttemptId, Life] = {}
 
@@ -92,9 +116,31 @@ class Attempts:
         """Return the open attempt of each task that has one."""
         return {one.task: attempt for attempt, one in self._open.items()}
 
+    @property
+    def clock(self) -> float:
+        """Seconds during which this process was there to look."""
+        return self._clock
+
+    def standing(self, attempt: AttemptId) -> Standing:
+        """Tell how far an open attempt has come."""
+        one = self._open[attempt]
+        withstands = one.ending is not None and self._is_due(one.ending + UNKILLABLE_AFTER)
+        return Standing(
+            age=self._clock - one.opened,
+            stopping=one.stopping is not None,
+            finished=None if one.finished is None else self._clock - one.finished,
+            left=(self._launcher.remains(attempt) or OUT_OF_SIGHT) if withstands else None,
+        )
+
+    def waits(self, attempt: AttemptId) -> bool:
+        """Tell whether the worker says that it waits for what its machine lacks; False where that cannot be told."""
+        with suppress(OSError):
+            return self._launcher.waits(attempt, self._host.read_proc(attempt)) is not None
+        return False
+
     def opened(self, task: TaskId, attempt: AttemptId) -> None:
         """Watch an attempt from its launch on."""
-        self._open[attempt] = _Open(task, self._clock + CLAIM_GRACE)
+        self._open[attempt] = _Open(task, self._clock + CLAIM_GRACE, opened=self._clock)
 
     def closed(self, attempt: AttemptId) -> None:
         """Its end is journaled."""
@@ -128,8 +174,8 @@ class Attempts:
         """Return attempts whose worker ended, is unknown to the launcher, or had its time to stop."""
         self.unsettled = False
         self._looks += 1
-        if self._looked is not None:
-            self._clock += min(now - self._looked, LATE)
+        passed = now - self._looked if self._looked is not None else 0.0
+        self._clock, self.late = self._clock + min(passed, LATE), passed > LATE
         self._looked, self._lives = now, self._launcher.poll(self._open)
         self._look_who_waits()
         return [
@@ -161,9 +207,6 @@ class Attempts:
         if not forced and not self._was_gone(attempt):
             return None
         if not self._prove_empty(attempt, stopped=one.force_at is not None):
-            began = one.claim_by if one.force_at is None else one.force_at
-            if began is not None and self._is_due(began + UNKILLABLE_AFTER):
-                self._explain(one, "what is left of it cannot be ended from here; it keeps its slot until it is gone")
             return None
         return self._lost(attempt, one, proc) if self._was_gone(attempt) else None
 
@@ -177,18 +220,25 @@ class Attempts:
             detail = f"ended by the conductor ({one.stopping}): the worker did not do it in time"
         elif proc is None and self._is_due(one.claim_by):
             detail = f"ended by the conductor: the worker did not begin within {CLAIM_GRACE:g} s"
-        if proc is not None or self._may_have_run(attempt, one):
+        if self._may_have_run(attempt, one, proc):
             return WorkerGone(one.task, attempt, True, detail, reboot=elsewhere is not None)
-        if one.inherited:
+        if proc is not None and elsewhere is None and one.force_at is None:
+            detail = "the worker died before it started its command"
+        if one.inherited and proc is None:
             why = "the conductor died before the worker was started"
             return LaunchFailed(one.task, attempt, why, conductor_died=True)
         return WorkerGone(one.task, attempt, False, detail)
 
-    def _may_have_run(self, attempt: AttemptId, one: _Open) -> bool:
+    def _may_have_run(self, attempt: AttemptId, one: _Open, proc: ProcRecord | None) -> bool:
         """Tell whether the command may have been exec'ed: then the attempt counts, whatever was deleted since.
 
-        An attempt of an earlier conductor that has no folder was most likely never launched.
+        A worker publishes who its command is right after the exec, and says in its beats that it has one. A claim alone
+        says nothing. An attempt of an earlier conductor that has no folder was most likely never launched.
         """
+        if proc is not None:
+            beat = self._host.beat_of(attempt)
+            speaks = beat is not None and beat.get("phase") != LOCKS
+            return speaks or self._host.read_command(attempt) is not None or self._launcher.met(attempt)
         return self._launcher.may_have_run(attempt) or (not one.inherited and not self._host.has_attempt(attempt))
 
     def is_over(self, attempt: AttemptId, exit: ExitRecord) -> bool:
@@ -208,9 +258,10 @@ class Attempts:
         if one.gone_since is not None:
             return False
         if one.kill_at is None:
-            one.kill_at = self._clock + LINGER
+            one.kill_at, one.finished = self._clock + LINGER, self._clock
         elif self._is_due(one.kill_at) and not self._is_in_peace(attempt, one, self._host.read_proc(attempt)):
             self._launcher.kill_tree(attempt, ITS_WORKER)
+            self._note_end(attempt, over=False)
         return False
 
     def _was_gone(self, attempt: AttemptId) -> bool:
@@ -224,6 +275,23 @@ class Attempts:
 
     def _prove_empty(self, attempt: AttemptId, *, stopped: bool) -> bool:
         """End what is left of an attempt's tree; True once nothing is. A stop ends also what a task may leave."""
+        empty = self._end_tree(attempt, stopped=stopped)
+        self._note_end(attempt, over=empty)
+        return empty
+
+    def _note_end(self, attempt: AttemptId, *, over: bool) -> None:
+        """Remember since when something withstands, and tell people once it has for too long."""
+        one = self._open[attempt]
+        if over:
+            one.ending = None
+            return
+        one.ending = self._clock if one.ending is None else one.ending
+        if left := self.standing(attempt).left:
+            self._explain(
+                one, f"what is left of it cannot be ended from here ({left}); it keeps its slot until it is gone"
+            )
+
+    def _end_tree(self, attempt: AttemptId, *, stopped: bool) -> bool:
         proc = self._host.read_proc(attempt)
         elsewhere = self._launcher.elsewhere(proc) if proc else None
         if elsewhere == "boot":  # nothing lives that long; where the lock is held, it is by another machine
@@ -283,7 +351,7 @@ class Attempts:
         """
         facts: list[Fact] = []
         for task, attempt in attempts:
-            self._open[attempt] = _Open(task, self._clock + CLAIM_GRACE, inherited=True)
+            self._open[attempt] = _Open(task, self._clock + CLAIM_GRACE, inherited=True, opened=self._clock)
             with suppress(OSError):  # cannot be told now: the next look will
                 if self._is_found(attempt):
                     facts.append(AttemptAdopted(task, attempt))

@@ -90,6 +90,10 @@ class FakeLauncher:
         """Say what the test says."""
         return attempt in self.ran
 
+    def met(self, attempt: AttemptId) -> bool:
+        """Nothing can be seen."""
+        return False
+
     def terminate(self, attempt: AttemptId) -> None:
         """Remember the hint."""
         self.terminated.append(attempt)
@@ -98,6 +102,10 @@ class FakeLauncher:
         """Remember it and say whether nothing is left."""
         self.killed.append(attempt)
         return self.empty
+
+    def remains(self, attempt: AttemptId) -> str:
+        """Nothing can be seen."""
+        return ""
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """Say what the test says."""

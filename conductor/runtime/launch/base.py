@@ -75,6 +75,9 @@ class Launcher(Protocol):
         False where none did, and where it is not known: an attempt that an earlier conductor launched.
         """
 
+    def met(self, attempt: AttemptId) -> bool:
+        """Tell whether `kill_tree` ever found a living process that its command had started, or the command itself."""
+
     def terminate(self, attempt: AttemptId) -> None:
         """Hint that the worker should look at its `revoked` file now (TERM). Idempotent; a vanished one is no error."""
 
@@ -82,6 +85,10 @@ class Launcher(Protocol):
         """End everything that is left of the attempt with KILL, but for what policy keeps; tell whether it is proved
         empty. Called again at each pass until it says True.
         """
+
+    def remains(self, attempt: AttemptId) -> str:
+        """Say what the last `kill_tree` of the attempt still found: `pid 12 (cat), state D, user 0`; empty where that
+        was nothing, or cannot be seen."""
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """Tell why the processes of a claim cannot be told by their pids here; None where they can."""

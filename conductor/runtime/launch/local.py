@@ -18,6 +18,7 @@ from bus.layout import LIVE, PROMPT, REVOKED, TASK, attempt_dir
 from bus.process import (
     HAVE_PIDFD,
     HAVE_PROC,
+    ProcessInfo,
     is_shortage,
     look,
     pass_on_shortage,
@@ -134,6 +135,10 @@ class LocalLauncher:
         begun = worker is not None and worker.existed and not (worker.life == "ended" and _is_unclaimed(worker.folder))
         return begun or self._survivors.met(attempt)
 
+    def met(self, attempt: AttemptId) -> bool:
+        """Tell whether anything of the command was ever found alive."""
+        return self._survivors.met(attempt)
+
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM to the worker, now or as soon as its pid is known."""
         worker = self._workers.get(attempt)
@@ -154,6 +159,16 @@ class LocalLauncher:
             _signal(worker, signal.SIGKILL)
             return False
         return self._survivors.end(attempt, trace, Orphanage(self._warm.pid, self._spared, self._keeps))
+
+    def remains(self, attempt: AttemptId) -> str:
+        """Name what withstood: pid, name, state of the kernel (`D` waits where no signal reaches), user."""
+        worker = self._workers.get(attempt)
+        found = self._survivors.left(attempt)
+        with suppress(OSError):
+            if worker is not None and worker.life == "running" and (own := look(worker.pid)) is not None:
+                found = [own, *found]
+            return ", ".join(filter(None, map(_named, found)))
+        return ""
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """Compare the realm of a claim with ours. A claim that names no namespace says nothing against ours."""
@@ -282,6 +297,18 @@ class LocalLauncher:
             with suppress(OSError):  # it cannot be told now
                 if worker.life == "running" and worker.pidfd < 0 and not _is(worker):
                     worker.life = "ended"
+
+
+def _named(info: ProcessInfo) -> str:
+    """Say who a process is, as it is now; empty where it is gone."""
+    now = look(info.pid)
+    if now is None or now.start_ticks != info.start_ticks or now.dead:
+        return ""
+    try:
+        user = f", user {os.stat(f'/proc/{info.pid}').st_uid}"
+    except FileNotFoundError:
+        return ""
+    return f"pid {info.pid} ({info.name}), state {now.state}{user}"
 
 
 def _watch(worker: _Worker, pid: int, ticks: int) -> bool:

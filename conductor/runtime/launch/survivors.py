@@ -72,6 +72,8 @@ class Survivors:
     def __init__(self, bus: OwnBus) -> None:
         self._bus = bus
         self._met: set[AttemptId] = set()
+        self._left: dict[AttemptId, list[ProcessInfo]] = {}
+        """What the last look at an attempt found."""
 
     def end(self, attempt: AttemptId, trace: Trace, orphanage: Orphanage = NOBODY) -> bool:
         """KILL what is left of the attempt; True once two passes in a row found nothing.
@@ -85,12 +87,16 @@ class Survivors:
             if own:
                 self._met.add(attempt)
             orphans = [] if trace.only_worker else orphanage.orphans(_number(trace.command, "start_ticks"))
-            left = [*own, *orphans]
+            left = self._left[attempt] = [*own, *orphans]
             for info in left:
                 _kill(info)
             if left:
                 return False
         return True
+
+    def left(self, attempt: AttemptId) -> list[ProcessInfo]:
+        """Return what the last look at the attempt found and meant to end."""
+        return self._left.get(attempt, [])
 
     def met(self, attempt: AttemptId) -> bool:
         """Tell whether a living process of the attempt was ever found."""
@@ -99,6 +105,7 @@ class Survivors:
     def forget(self, attempt: AttemptId) -> None:
         """The attempt is closed."""
         self._met.discard(attempt)
+        self._left.pop(attempt, None)
 
 
 def find(bus: OwnBus, attempt: AttemptId, trace: Trace) -> Iterator[ProcessInfo]:

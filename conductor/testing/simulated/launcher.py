@@ -70,11 +70,19 @@ class SimulatedLauncher:
         """Tell whether a process of the attempt is known to have existed."""
         return attempt in self._known
 
+    def met(self, attempt: AttemptId) -> bool:
+        """Nothing can be seen."""
+        return False
+
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM."""
         if worker := self._seen(attempt):
             worker.told_to_stop = True
             worker.wake_at = min(worker.wake_at, self._world.clock.mono + 0.1)
+
+    def remains(self, attempt: AttemptId) -> str:
+        """Nothing can be seen."""
+        return ""
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """There is one machine, which may be started again, and there may be containers on it."""

@@ -10,9 +10,9 @@ import pytest
 
 from bus.memory import MemoryBus
 from bus.process import LACKING, WAITS_FOR_DISK, WAITS_TO_LOOK
-from bus.wire import AttemptId, ExitRecord, ProcRecord, TaskId
+from bus.wire import LOCKS, AttemptId, ExitRecord, ProcRecord, TaskId
 from conductor.core.events import AttemptAdopted, Fact, ResultReceived, WorkerGone
-from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, UNKILLABLE_AFTER, Attempts
+from conductor.runtime.attempts import CLAIM_GRACE, LATE, LINGER, OUT_OF_SIGHT, UNKILLABLE_AFTER, Attempts
 from conductor.runtime.launch.base import ITS_WORKER, Elsewhere, Trace
 from conductor.testing import FakeLauncher
 
@@ -29,12 +29,16 @@ class Launcher(FakeLauncher):
         self.traces: list[Trace] = []
         self.live = -1
         self.reachable = True
+        self.has_met = False
 
     def kill_tree(self, attempt: AttemptId, trace: Trace) -> bool:
         self.traces.append(trace)
         if self.reachable:
             self.free()
         return super().kill_tree(attempt, trace)
+
+    def met(self, attempt: AttemptId) -> bool:
+        return self.has_met
 
     def free(self) -> None:
         """The worker is dead."""
@@ -177,7 +181,10 @@ def test_requirement_14_a_lock_that_is_held_is_never_lost(scene: Scene) -> None:
     assert scene.said == []
     scene.pass_by(UNKILLABLE_AFTER)
     assert scene.attempts.settle(ATTEMPT) is None
-    assert scene.said == ["a: what is left of it cannot be ended from here; it keeps its slot until it is gone"]
+    assert scene.said == [
+        f"a: what is left of it cannot be ended from here ({OUT_OF_SIGHT}); it keeps its slot until it is gone"
+    ]
+    assert scene.attempts.standing(ATTEMPT).left == OUT_OF_SIGHT
     assert scene.launcher.killed == [ATTEMPT] * 2
     scene.launcher.free()
     assert isinstance(scene.verdict(), WorkerGone)
@@ -243,6 +250,25 @@ def test_a_worker_that_never_claims_its_attempt_is_ended(claimed: bool) -> None:
         assert (fact.started, fact.detail) == (False, "ended by the conductor: the worker did not begin within 60 s")
     assert bool(scene.launcher.killed) == (not claimed)
     scene.launcher.free()
+
+
+@pytest.mark.parametrize("seen", ["nothing", "a beat that waits for locks", "a beat", "a process", "a command"])
+def test_requirement_16_a_worker_that_died_before_its_command_costs_no_retry(seen: str) -> None:
+    scene = Scene(claimed=False)
+    scene.hand.claim(ProcRecord("boot", 7, 8, 1))
+    if seen == "a command":
+        scene.hand.started(9, 10, 7)
+    if seen.startswith("a beat"):
+        scene.hand.beat({"phase": LOCKS if "locks" in seen else "command"})
+    scene.launcher.has_met = seen == "a process"
+    scene.launcher.lives[ATTEMPT] = "ended"
+    scene.launcher.free()
+    scene.pass_by(1)
+    fact = scene.attempts.settle(ATTEMPT)
+    assert isinstance(fact, WorkerGone)
+    never = seen in ("nothing", "a beat that waits for locks")
+    assert fact.started is not never
+    assert ("before it started its command" in fact.detail) is never
 
 
 def test_who_is_found_gone_after_the_inbox_was_read_is_judged_at_the_next_look(scene: Scene) -> None:
