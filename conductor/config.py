@@ -16,7 +16,7 @@ from typing import Any
 
 from bus.wire import Ladder, TaskId
 from conductor.config_values import BUILT_IN, Values, intensity
-from conductor.core.task import Plan, RunOptions
+from conductor.core.task import Limits, Plan, RunOptions
 from conductor.errors import ConductorError
 from conductor.plan.commands import CommandError, split_command
 from conductor.plan.durations import parse_duration
@@ -35,6 +35,14 @@ class Flags:
     command: str | None = None
     agent: str | None = None
     on_conflict: str | None = None
+    parallel: str | None = None
+    schedule: str | None = None
+    deadlock_victim: str | None = None
+    run_timeout: str | None = None
+    budget: float | None = None
+    """US dollars."""
+    wait: bool | None = None
+    """Whether to wait for people, and for a provider's limit to pass."""
     durability: str | None = None
     restart_intensity: str | None = None
     only: tuple[str, ...] = ()
@@ -101,6 +109,8 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
         return getattr(values, name)
 
     timeout = pick("timeout", None) if flags.timeout is None else flag_duration("--timeout", flags.timeout)
+    bounds = resolve_limits(plan, config)
+    run_timeout = bounds.run_timeout if flags.run_timeout is None else flag_duration("--run-timeout", flags.run_timeout)
     max_workers = flags.max_workers or plan.limits.max_workers or values.max_workers
     command = flag_command("--command", flags.command) if flags.command is not None else values.command
     limit, window = _restarts(flags) or intensity(values.restart_intensity)
@@ -111,12 +121,21 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
         group_workers=flags.max_workers,
         retries=pick("retries", flags.retries),
         timeout=timeout or None,
-        stale_after=pick("stale_after", None),
+        stale_after=values.stale_after,
         retry_delay=values.retry_delay,
         retry_delay_max=values.retry_delay_max,
         restart_intensity=limit,
         restart_window=window,
         on_conflict=flags.on_conflict or values.on_conflict,
+        parallel=flags.parallel or values.parallel,
+        schedule=flags.schedule or values.schedule,
+        resources=dict(sorted(values.resources.items())),
+        deadlock_victim=flags.deadlock_victim or values.deadlock_victim,
+        breaker=values.breaker,
+        breaker_reset=values.breaker_reset,
+        run_timeout=run_timeout or None,
+        budget_usd=bounds.budget_usd if flags.budget is None else flags.budget,
+        wait_for_people=flags.wait is not False,
         command=command,
         agent=_agent_name(pick("agent", flags.agent)),
         leftovers=pick("leftovers", None),
@@ -128,6 +147,27 @@ def resolve_options(plan: Plan, flags: Flags, config: Config, *, seed: int) -> R
     )
 
 
+_AS_THEY_ARE = (
+    "max_workers", "retries", "agent", "on_conflict", "parallel", "schedule", "deadlock_victim", "durability",
+)  # fmt: skip
+"""Flags that are options of the same name, with the same values."""
+
+
+def resolve_limits(plan: Plan, config: Config) -> Limits:
+    """Return the bounds that hold for a plan: its own, else those of the configuration, else what is built in.
+
+    `max_workers` and `max_plan_bytes` are the plan's own.
+    """
+    values, own = config.values, plan.limits
+
+    def pick(name: str) -> Any:
+        found = getattr(own, name)
+        return getattr(values, name) if found is None else found
+
+    names = ("max_tasks", "max_fan_out", "max_join_width", "budget_usd")
+    return replace(own, run_timeout=pick("run_timeout") or None, **{name: pick(name) for name in names})
+
+
 def _agent_name(agent: str | Mapping[str, Any] | None) -> str | None:
     """A plan's default agent is a name, or a mapping with one."""
     return str(agent["name"]) if isinstance(agent, Mapping) else agent
@@ -137,13 +177,20 @@ def override_options(options: RunOptions, flags: Flags) -> RunOptions:
     """Put the flags that were given over the options of a run that goes on; the rest stays as journaled."""
     given: dict[str, Any] = {
         name: value
-        for name in ("max_workers", "retries", "agent", "on_conflict", "durability")
+        for name in _AS_THEY_ARE
         if (value := getattr(flags, name)) is not None
+    }
+    given |= {
+        option: value
+        for flag, option in (("budget", "budget_usd"), ("wait", "wait_for_people"))
+        if (value := getattr(flags, flag)) is not None
     }
     if flags.max_workers is not None:
         given["group_workers"] = flags.max_workers
     if flags.timeout is not None:
         given["timeout"] = flag_duration("--timeout", flags.timeout) or None
+    if flags.run_timeout is not None:
+        given["run_timeout"] = flag_duration("--run-timeout", flags.run_timeout) or None
     if flags.command is not None:
         given["command"] = flag_command("--command", flags.command)
     if flags.fail_fast:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from conductor.config_values import BUILT_IN, HOOK_EVENTS, intensity
+from conductor.config_values import BUILT_IN, HOOK_EVENTS, intensity, row
 from conductor.errors import ConductorError
 from conductor.plan.commands import split_command
 from conductor.plan.durations import parse_duration
@@ -43,6 +43,8 @@ def _hooks(value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 Duration = Annotated[float, BeforeValidator(_duration)]
 Command = Annotated[tuple[str, ...] | None, BeforeValidator(_command)]
 Hooks = Annotated[dict[str, Annotated[tuple[str, ...], BeforeValidator(_command)]], AfterValidator(_hooks)]
+Row = Annotated[int | None, BeforeValidator(row)]
+Bound = Annotated[int, Field(ge=0)]
 
 
 class ConfigFile(BaseModel):
@@ -60,7 +62,18 @@ class ConfigFile(BaseModel):
     restart_intensity: Annotated[str, AfterValidator(_checked_intensity)] = BUILT_IN.restart_intensity
     command: Command = BUILT_IN.command
     agent: str | None = BUILT_IN.agent
-    on_conflict: Annotated[str, Field(pattern="^(serialize|allow)$")] = BUILT_IN.on_conflict
+    on_conflict: Annotated[str, Field(pattern="^(serialize|lock|allow)$")] = BUILT_IN.on_conflict
+    parallel: Annotated[str, Field(pattern="^(any|pure-read)$")] = BUILT_IN.parallel
+    schedule: Annotated[str, Field(pattern="^(ready|groups)$")] = BUILT_IN.schedule
+    resources: dict[str, Annotated[int, Field(ge=1)]] = {}
+    deadlock_victim: Annotated[str, Field(pattern="^(youngest|oldest|fewest-locks)$")] = BUILT_IN.deadlock_victim
+    breaker: Row = BUILT_IN.breaker
+    breaker_reset: Annotated[Duration, Field(gt=0)] = BUILT_IN.breaker_reset
+    max_tasks: Bound | None = BUILT_IN.max_tasks
+    max_fan_out: Bound | None = BUILT_IN.max_fan_out
+    max_join_width: Bound | None = BUILT_IN.max_join_width
+    run_timeout: Duration = BUILT_IN.run_timeout
+    budget_usd: Annotated[float, Field(ge=0)] | None = BUILT_IN.budget_usd
     leftovers: Annotated[str, Field(pattern="^(kill|keep|fail)$")] = BUILT_IN.leftovers
     never_kill: tuple[str, ...] = BUILT_IN.never_kill
     durability: Annotated[str, Field(pattern="^(power|process)$")] = BUILT_IN.durability

@@ -30,6 +30,15 @@ def intensity(value: str) -> tuple[int | None, float]:
     return (int(number), seconds) if seconds else (None, 0.0)
 
 
+def row(value: int | str) -> int | None:
+    """Read how many failures in a row open the breaker; `none` and 0 are never."""
+    if value == "none":
+        return None
+    if isinstance(value, str) or value < 0:
+        raise ValueError(f"{value!r} is neither a number of failures nor none")
+    return value or None
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """What `conductor.toml` may set, at its built-in values. `conductor.config_file` checks what a file says."""
@@ -45,6 +54,19 @@ class Values:
     command: tuple[str, ...] | None = None
     agent: str | None = None
     on_conflict: str = "serialize"
+    parallel: str = "any"
+    schedule: str = "ready"
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks may hold a resource at once; one that is not named is held by one."""
+    deadlock_victim: str = "youngest"
+    breaker: int | None = None
+    """Failures in a row of one kind of worker after which it is not started for a while."""
+    breaker_reset: float = 300.0
+    max_tasks: int | None = 200_000
+    max_fan_out: int | None = None
+    max_join_width: int | None = None
+    run_timeout: float = 0.0
+    budget_usd: float | None = None
     leftovers: str = "kill"
     never_kill: tuple[str, ...] = ("gpg-agent", "ssh-agent")
     durability: str = "power"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,13 +14,17 @@ from conductor.cli.escape import one_line, shortened
 from conductor.cli.options import examples, json_option, track_argument
 from conductor.cli.output import is_terminal, out, paint, print_json, table, terminal_width, wants_colour
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
+from conductor.cli.plan_limits import bounds, tight
 from conductor.cli.track import Track, resolve
 from conductor.cli.without_command import COMMAND, warnings_of
-from conductor.core import conflicts, graph, limits
-from conductor.core.task import Plan, PlanWarning, RunOptions, TaskSpec
+from conductor.core import conflicts, effects, graph, limits
+from conductor.core.task import Limits, Plan, PlanWarning, RunOptions, TaskSpec
 from conductor.core.wording import duration, few, plural
-from conductor.plan.project import project_of_plan
+from conductor.core.worst_case import WorstCase, worst_case
 from conductor.plan.warnings import brief
+
+if TYPE_CHECKING:
+    from conductor.config import Config
 
 MAX_ROWS = 1000
 """Tasks that the page lists; `--json` lists all."""
@@ -36,6 +39,11 @@ class Facts:
     """A plan and all that follows from it."""
 
     plan: Plan
+    options: RunOptions
+    """Of a run without flags."""
+    limits: Limits
+    """That hold: those of the plan, of the configuration, and built in."""
+    worst: WorstCase
     waves: list[list[TaskId]]
     critical_path: list[TaskId]
     conflicts: Pairs
@@ -65,10 +73,12 @@ class Facts:
 @json_option("The same as --format json.")
 def plan(track: str, shape: str, as_json: bool) -> int:
     """Check the plan of TRACK and show its waves, critical path, conflicts and warnings. Runs nothing."""
+    from conductor.cli.configured import config_of
     from conductor.plan import load
 
     place = resolve(track)
-    facts = study(load(place.dir), place.dir)
+    found = load(place.dir)
+    facts = study(found, config_of(found, place.dir))
     if as_json or shape == "json":
         print_json(as_data(facts))
     elif shape == "mermaid":
@@ -80,19 +90,26 @@ def plan(track: str, shape: str, as_json: bool) -> int:
     return 0
 
 
-def study(plan: Plan, track: Path) -> Facts:
-    """Derive everything; raises PlanError where the plan breaks a limit or has no project, as `run` would."""
-    limits.enforce(plan)
-    project_of_plan(track, plan)
+def study(plan: Plan, config: Config) -> Facts:
+    """Derive everything; raises ConductorError where `run` would refuse the plan for more than a missing command."""
+    from conductor.config import Flags, resolve_limits, resolve_options, resolve_settings
+
+    held = resolve_limits(plan, config)
+    limits.enforce(plan, held)
+    options = resolve_options(plan, Flags(), config, seed=0)
+    effects.enforce(plan, options)
     found = conflicts.listing(plan)
     return Facts(
         plan,
+        options,
+        replace(held, max_workers=options.max_workers),
+        worst_case(plan, options, grace=resolve_settings(config).ladder.terminate),
         graph.levels(plan),
         graph.critical_path(plan),
         found.pairs,
         found.complete,
         graph.durations(plan),
-        warnings_of(plan, track),
+        warnings_of(plan, options),
     )
 
 
@@ -105,7 +122,14 @@ def as_data(facts: Facts) -> dict[str, Any]:
         "critical_path": facts.critical_path,
         "conflicts": [{"tasks": [a, b], "on": on} for a, b, on in facts.conflicts],
         "warnings": [{"code": w.code, "message": w.message, "line": w.line or None} for w in _warnings_of(facts)],
-        "limits": asdict(plan.limits),
+        "limits": asdict(facts.limits),
+        "worst_case": {
+            "attempts": facts.worst.attempts,
+            "critical_path": facts.worst.chain,
+            "total": facts.worst.total,
+            "unbounded": facts.worst.unbounded,
+            "cost_usd": facts.limits.budget_usd,
+        },
         "groups": [asdict(group) for group in plan.groups],
         "durations": _durations(facts),
         "source": plan.source,
@@ -124,7 +148,7 @@ def _durations(facts: Facts) -> dict[str, float] | None:
         return None
     critical = sum(facts.times[task] for task in facts.critical_path)
     total = sum(facts.times.values())
-    workers = facts.plan.limits.max_workers or RunOptions().max_workers
+    workers = facts.options.max_workers
     return {"critical_path": critical, "total": total, "at_least": max(critical, total / workers), "workers": workers}
 
 
@@ -150,7 +174,8 @@ def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
     page = table(rows, styles=["bold"], width=width, colour=colour)
     if left_out > 0:
         page += f"\n… and {plural(left_out, 'more task')}; --json lists all"
-    blocks = [_headline(facts), page, _closing(facts)]
+    closing = [_closing(facts), *bounds(facts.limits, facts.worst)]
+    blocks = [_headline(facts), page, "\n".join(closing)]
     blocks += [text for text in (_conflicts(facts), _warnings(facts, colour=colour)) if text]
     return "\n\n".join([*blocks, _next(facts, track)])
 
@@ -211,7 +236,7 @@ def _conflicts(facts: Facts) -> str:
 
 def _warnings_of(facts: Facts) -> list[PlanWarning]:
     """Return what a run would be refused for, the plan's warnings, and one where the conflicts are not all listed."""
-    warnings = [*facts.refused, *facts.plan.warnings]
+    warnings = [*facts.refused, *facts.plan.warnings, *tight(facts.limits, facts.worst)]
     if not facts.all_conflicts:
         message = (
             f"{plural(len(facts.conflicts), 'conflict')} listed, there may be more; "

@@ -51,10 +51,37 @@ positive = click.IntRange(min=1)
 @click.option("--only", multiple=True, metavar="TASK", help="Run these tasks only: --only 1.1 1.2.")
 @click.option("--skip-ticked", is_flag=True, help="Take tasks with a ticked box as done.")
 @click.option("--fail-fast", is_flag=True, help="Start nothing more once a task has failed.")
+@click.option("--run-timeout", metavar="D", help="Start nothing more once the run has taken so long.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Start nothing more once the tasks have reported so much of cost.",
+)
+@click.option(
+    "--wait/--no-wait",
+    default=None,
+    help="Wait for people where they are asked (default), or give up once only they could move the run on.",
+)
+@click.option(
+    "--schedule",
+    type=click.Choice(["ready", "groups"]),
+    help="Start whatever is ready (default), or one parallel group after the other.",
+)
+@click.option(
+    "--parallel",
+    type=click.Choice(["any", "pure-read"]),
+    help="Which tasks run side by side: any (default), or only those with `effect: pure_read`.",
+)
 @click.option(
     "--on-conflict",
-    type=click.Choice(["serialize", "allow"]),
-    help="Two tasks that write the same file: one after the other (default), or at once.",
+    type=click.Choice(["serialize", "lock", "allow"]),
+    help="Two tasks that write the same file: one after the other (default), at once with file locks, or just at once.",
+)
+@click.option(
+    "--deadlock-victim",
+    type=click.Choice(["youngest", "oldest", "fewest-locks"]),
+    help="Which worker of a deadlock is stopped and tried again later (default: the youngest).",
 )
 @click.option(
     "--durability",

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from conductor.core.task import Plan, PlanWarning, TaskSpec
+from conductor.core.task import Plan, PlanWarning, RunOptions, TaskSpec
 from conductor.core.wording import few, plural
 
 COMMAND = "my-worker {prompt_file}"
 """An example of a command for all tasks."""
 
 
-def warnings_of(plan: Plan, track: Path) -> list[PlanWarning]:
-    """Return `no_worker` and `agent_missing`, which `run` would refuse, as warnings.
-
-    The configuration may give a command, so it is read where a task has none of its own. Raises as `run` would where
-    it cannot be used.
-    """
-    tasks = [task for task in plan.tasks if task.run is None]
-    if not tasks:
-        return []
+def warnings_of(plan: Plan, options: RunOptions) -> list[PlanWarning]:
+    """Return `no_worker` and `agent_missing`, which `run` would refuse, as warnings."""
+    tasks = [task for task in plan.tasks if task.run is None and not task.manual]
     warnings = []
     of_agents = [task for task in tasks if task.agent is not None]
     if of_agents:
         message = "no agents are started by this version: replace `agent:` by a `run:` that starts it"
         warnings.append(_warning("agent_missing", of_agents, message))
     others = [task for task in tasks if task.agent is None]
-    if others and not _command_is_configured(plan, track):
+    if others and options.command is None:
         message = f"give each a `run:`, or all the same one with --command '{COMMAND}'"
         warnings.append(_warning("no_worker", others, message))
     return warnings
@@ -38,11 +29,3 @@ def _warning(code: str, tasks: list[TaskSpec], what_to_do: str) -> PlanWarning:
     has = "has" if len(tasks) == 1 else "have"
     message = f"{plural(len(tasks), 'task')} {has} no command ({names}), and `run` would refuse the plan; {what_to_do}"
     return PlanWarning(code, message, tasks[0].line)
-
-
-def _command_is_configured(plan: Plan, track: Path) -> bool:
-    from conductor.config import find_project, load_config
-
-    home = os.environ.get("HOME")
-    project = find_project(track, flag=None, plan=plan, cwd=Path.cwd(), home=Path(home) if home else None)
-    return load_config(track, project).values.command is not None

@@ -6,28 +6,27 @@ from collections import Counter
 from collections.abc import Mapping
 
 from bus.wire import TaskId
-from conductor.core.task import Plan
+from conductor.core.task import Limits, Plan
 from conductor.core.wording import plural
 from conductor.errors import PlanError
 
 
-def enforce(plan: Plan) -> None:
+def enforce(plan: Plan, limits: Limits) -> None:
     """Raise PlanError for the first limit that the plan breaks, saying how many more there are."""
-    broken = check(plan)
+    broken = check(plan, limits)
     if not broken:
         return
     code, message, line = broken[0]
     more = f" (and {plural(len(broken) - 1, 'more such place')})" if len(broken) > 1 else ""
-    hint = "change the plan, or raise the limit under `limits:`"
+    hint = "change the plan, or raise the limit: under `limits:` in the plan, or in conductor.toml"
     raise PlanError(code, message + more, path=plan.source, line=line or None, hint=hint)
 
 
-def check(plan: Plan) -> list[tuple[str, str, int]]:
+def check(plan: Plan, limits: Limits) -> list[tuple[str, str, int]]:
     """Return (code, message, line of the task or 0) wherever the plan breaks a limit, in plan order per code.
 
     `max_plan_bytes` is the reader's to check; the limits of time and money are checked while the run lasts.
     """
-    limits = plan.limits
     broken: list[tuple[str, str, int]] = []
     if limits.max_tasks is not None and len(plan.tasks) > limits.max_tasks:
         broken.append(("task_count_exceeded", f"{len(plan.tasks)} tasks, at most {limits.max_tasks} are allowed", 0))

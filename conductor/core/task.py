@@ -35,6 +35,9 @@ class TaskSpec:
     estimate: float | None = None
     """Expected seconds; None is unknown."""
     phase: str | None = None
+    locks: tuple[str, ...] | None = None
+    """What its worker locks before its command starts, beside `files` (exclusive) and `reads` (shared); None: nothing,
+    also no files, unless the run says `on_conflict="lock"`."""
     run: tuple[str, ...] | None = None
     """Argument list; None where the task has no command of its own."""
     agent: Mapping[str, Any] | None = None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bus.wire import TaskId
 from conductor.core.conflicts import MAX_COMPARED, listing
@@ -14,17 +13,18 @@ from conductor.plan import fields
 from conductor.plan.errors import shown
 from conductor.plan.file_patterns import normalise
 from conductor.plan.near import did_you_mean, meant_key
+from conductor.plan.sharing import FILE_LOCK
 from conductor.plan.unknown_keys import warn_no_effect
 from conductor.plan.warnings import Warnings
-from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
+from conductor.plan.yaml_text import Map, Node, Text, as_json
 
 GROUP_KEYS = (
     "id", "tasks", "max_workers", "timeout", "conflict_free", "shared_resources", "coordination_strategy", "note",
 )  # fmt: skip
 
 
-_STRATEGIES = (None, "none", "file_lock")
-"""Ways of sharing that overlapping `files` bring about by themselves, or that ask for nothing."""
+_STRATEGIES = (None, "none", FILE_LOCK)
+"""Ways of sharing that there are, or that ask for nothing."""
 
 
 _SHOWN_PAIRS = 10
@@ -80,7 +80,7 @@ class GroupReader:
             else None,
             timeout=fields.duration("timeout", values["timeout"]) if "timeout" in values else None,
             conflict_free=self._conflict_free(name, values.get("conflict_free")),
-            shared_resources=tuple(map(str, fields.texts("shared_resources", values.get("shared_resources", Seq())))),
+            shared_resources=tuple(normalise(name) for name in _texts("shared_resources", values)),
             coordination_strategy=_optional_text(values.get("coordination_strategy")),
             note=_optional_text(values.get("note")),
             extra={str(key): as_json(value) for key, value in node.items() if key not in GROUP_KEYS},
@@ -152,18 +152,9 @@ class GroupReader:
 
     def _check_unheeded(self, group: Group, line: int) -> None:
         """Say what of the group nothing acts on."""
-        if group.timeout:
-            warn_no_effect("timeout of a group", "give the tasks a timeout", line, self._warnings)
         if group.coordination_strategy not in _STRATEGIES:
             what = f"coordination_strategy {shown(group.coordination_strategy or '')}"
             warn_no_effect(what, "tasks that write the same file run one after the other", line, self._warnings)
-        if group.shared_resources:
-            used = Counter(
-                name for task in group.tasks for name in {*self._tasks[task].files, *self._tasks[task].resources}
-            )
-            if any(max(used[name], used[normalise(name)]) < 2 for name in group.shared_resources):
-                instead = "name what tasks share under the files or resources of each, and they run one after the other"
-                warn_no_effect("shared_resources of a group", instead, line, self._warnings)
 
     def _check_waits(self, groups: Sequence[Group], line: int) -> None:
         waiting = [
@@ -199,6 +190,10 @@ class GroupReader:
         if not found.pairs and not complete:
             message = "conflict_free is believed: there is too much to compare; a run keeps tasks apart all the same"
             self._warnings.add("group_not_compared", message, line)
+
+
+def _texts(key: str, values: Mapping[str, Node]) -> list[Text]:
+    return fields.texts(key, values[key]) if key in values else []
 
 
 def _optional_text(node: Node | None) -> str | None:

@@ -9,9 +9,10 @@ from conductor.core.task import Limits
 from conductor.plan import fields
 from conductor.plan.errors import shown
 from conductor.plan.fields import field_error
+from conductor.plan.manual import MANUAL
 from conductor.plan.near import is_misspelt, meant_key
 from conductor.plan.tasks import read_agent, read_env
-from conductor.plan.unknown_keys import TASK_KEYS, not_supported, warn_no_effect
+from conductor.plan.unknown_keys import TASK_KEYS, not_supported
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Node, Text, as_json
 
@@ -54,7 +55,7 @@ def _unknown_default(key: Text, warnings: Warnings) -> None:
     warnings.add(code, f"defaults: {shown(key)} is not a default and has no effect.{hint}", key.line)
 
 
-def read_limits(node: Node, warnings: Warnings) -> Limits:
+def read_limits(node: Node) -> Limits:
     """Return the limits; an unknown one is an error, because it would not be kept."""
     if fields.is_null(node):
         return Limits()
@@ -67,14 +68,15 @@ def read_limits(node: Node, warnings: Warnings) -> Limits:
             raise field_error("limits", f"{shown(key)} is not a limit", key, hint)
         if not (fields.is_null(value) or value == "none"):
             found[str(key)] = reader(key, value)
-            if key in _UNWATCHED and found[str(key)] is not None:
-                warn_no_effect(f"limits: {key}", _UNWATCHED[key], key.line, warnings)
     return Limits(**found)
 
 
 def _agent(key: str, node: Node) -> str | dict[str, Any]:
     """Return the name alone where nothing else is said."""
     agent = read_agent(key, node)
+    if agent["name"] == MANUAL:
+        hint = "Write agent: manual in each task that is for a person."
+        raise field_error(key, "not every task without a command can be for a person", node, hint)
     return str(agent["name"]) if len(agent) == 1 else agent
 
 
@@ -110,12 +112,7 @@ LIMITS: dict[str, Callable[[str, Node], Any]] = {
     "run_timeout": _run_timeout,
     "budget_usd": fields.amount,
 }
-_UNWATCHED = {
-    "run_timeout": "the run goes on beyond it. Give the tasks a timeout, or end the run from outside (`timeout 8h …`)",
-    "budget_usd": "what a run costs is neither counted nor limited. Set a limit in the commands that cost something",
-}
-"""Limits that are read, and that nothing watches yet: what happens instead."""
-_GUARDS = frozenset(("timeout", "retries"))
+_GUARDS = frozenset(("timeout", "retries", "stale_after"))
 """Defaults without which the tasks run without a limit that was asked for."""
-TASK_DEFAULTS = ("env", "changes", "effect", "type")
+TASK_DEFAULTS = ("env", "changes", "effect", "type", "stale_after")
 """Defaults that no flag can override: they are written into the tasks when the plan is read."""

@@ -15,8 +15,9 @@ from conductor.plan.durations import parse_estimate
 from conductor.plan.errors import plan_error, shown
 from conductor.plan.fields import field_error
 from conductor.plan.file_patterns import leaves_project, split_list, split_note
+from conductor.plan.manual import MANUAL, as_manual
 from conductor.plan.near import did_you_mean
-from conductor.plan.unknown_keys import UnknownTaskKeys, not_supported, refuse_agent_manual
+from conductor.plan.unknown_keys import UnknownTaskKeys, not_supported
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
 
@@ -56,6 +57,8 @@ class TaskReader:
                 extra[str(key)] = as_json(value)
                 if not not_supported(key, value, self._warnings):
                     self._unknown.judge(key, value, node)
+        if values.get("agent", _NOBODY)["name"] == MANUAL:
+            values = as_manual(values, node, self._warn)
         name = node.get(_NAME)
         return TaskSpec(
             id=task,
@@ -174,7 +177,6 @@ class TaskReader:
 
 def read_agent(key: str, node: Node) -> dict[str, Any]:
     """Return `{"name": …}` with what else the plan says of the agent."""
-    refuse_agent_manual(node)
     if isinstance(node, Text):
         return {"name": str(node)}
     agent: dict[str, Any] = {}
@@ -217,7 +219,8 @@ def _integer(_: TaskReader, key: Text, node: Node) -> int:
 
 _Reader = Callable[[TaskReader, Text, Node], Any]
 _NAMES = frozenset(("id", "name"))
-_READ_ONLY = frozenset(("changes", "stale_after"))
+_NOBODY: Mapping[str, Any] = {"name": None}
+_READ_ONLY = frozenset(("changes",))
 """Keys that are read, and that nothing acts on yet."""
 _READERS: dict[str, tuple[str, _Reader]] = {
     "type": ("type", _loose_text),
@@ -240,4 +243,5 @@ _READERS: dict[str, tuple[str, _Reader]] = {
     "retries": ("retries", _integer),
     "leftovers": ("leftovers", _choice("kill", "keep", "fail")),
     "env": ("env", TaskReader._env),
+    "approve": ("approve", _choice("before", "after")),
 }

@@ -44,7 +44,6 @@ _DESCRIPTIVE = frozenset(
 _REVERSED = frozenset(("blocks", "unblocks", "required_by", "before"))
 _NO_TASKS = frozenset(("none", "-", "n/a"))
 _NOT_YET: dict[str, tuple[tuple[str, ...], str]] = {
-    "stale_after": (("0", "none"), "a worker that falls silent is not ended; its timeout is what ends it"),
     "changes": (("optional",), "a task that changes nothing counts as done; a verify command can look"),
     "retry_from": (("fresh",), "an attempt finds the files as the one before left them"),
     "merge": ((), "all tasks work in the project itself, so that nothing is merged"),
@@ -55,13 +54,6 @@ _NOT_YET: dict[str, tuple[tuple[str, ...], str]] = {
 
 def not_supported(key: str, value: Node, warnings: Warnings) -> bool:
     """Whether the key belongs to a feature that this version lacks; warns, or raises where the run would be wrong."""
-    if key == "approve":
-        raise field_error(
-            key,
-            "this version cannot wait for an approval, and running the task without one would be wrong",
-            value,
-            "Remove the key, or split the plan where a person has to look.",
-        )
     if key == "isolation":
         if isinstance(value, Text) and (value.is_null or value == "none"):
             return True
@@ -77,18 +69,6 @@ def not_supported(key: str, value: Node, warnings: Warnings) -> bool:
 def warn_no_effect(what: str, instead: str, line: int, warnings: Warnings) -> None:
     """Say that nothing acts on what the plan asks for, and what happens instead."""
     warnings.add("not_supported_yet", f"{what} has no effect in this version: {instead}", line)
-
-
-def refuse_agent_manual(value: Node) -> None:
-    """Refuse a task for a person."""
-    name = value.get(Text("name")) if isinstance(value, Map) else value
-    if name == "manual":
-        raise field_error(
-            "agent",
-            "this version has no tasks for people",
-            value,
-            "Take the task out of the plan, or give it a command.",
-        )
 
 
 class UnknownTaskKeys:

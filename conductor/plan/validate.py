@@ -16,6 +16,7 @@ from conductor.plan.locate import Block
 from conductor.plan.near import meant_key
 from conductor.plan.prose import TaskProse, find_prose
 from conductor.plan.settings import DEFAULTS, LIMITS, TASK_DEFAULTS, read_defaults, read_limits
+from conductor.plan.sharing import shared_among
 from conductor.plan.tasks import TaskReader
 from conductor.plan.warnings import Warnings
 from conductor.plan.yaml_text import Map, Node, Seq, Text, as_json
@@ -42,11 +43,12 @@ def build_plan(root: Map, document: Document, source: str, warnings: Warnings) -
     dag = _dag_of(root, warnings)
     ids = read_ids(_nodes_of(dag))
     prose = find_prose(document.lines, document.blocks, document.dag, ids.keys())
-    limits = read_limits(_value(dag, "limits"), warnings)
+    limits = read_limits(_value(dag, "limits"))
     defaults = read_defaults(_value(dag, "defaults"), warnings)
     tasks = _tasks(ids, prose, {key: defaults[key] for key in TASK_DEFAULTS if key in defaults}, warnings)
     refuse_cycle(tasks)
     groups = GroupReader(tasks, warnings).read(_value(dag, "parallel_groups"))
+    tasks = shared_among(tasks, groups)
     project_node = _value(dag, "project")
     project = None if fields.is_null(project_node) else fields.text("project", project_node)
     _warn_of_misplaced(dag, warnings)

@@ -111,7 +111,7 @@ def command_notes(needed: Sequence[TaskSpec], options: RunOptions) -> list[str]:
 def check_workers(plan: Plan, options: RunOptions, needed: Iterable[TaskSpec], places: Places) -> None:
     """Raise before any work where a task has nothing to run it, or cannot be put into the command for all tasks."""
     for task in needed:
-        if task.run is None:
+        if task.run is None and not task.manual:
             _check_worker(task, plan, options)
             order(task, layout.attempt_id(task.id, 1, "0" * 8), 1, "0" * 8, 0, options, Settings(), places)
 

@@ -21,10 +21,11 @@ from conductor.config import (
     find_project,
     load_config,
     override_options,
+    resolve_limits,
     resolve_options,
     resolve_settings,
 )
-from conductor.core import limits
+from conductor.core import effects, limits
 from conductor.core.events import PlanEdited, RunResumed, RunStarted
 from conductor.core.schedule import only_missing
 from conductor.core.state import Run
@@ -104,10 +105,10 @@ def _resume(request: Request, replayed: Replayed, run: Run) -> Start:
 def _new_round(request: Request, replayed: Replayed) -> Start:
     source_sha = fingerprint(request.track)
     plan = load(request.track)
-    limits.enforce(plan)
     project = _project(request, replayed, plan)
-    plan = from_project(plan, project)
     config = load_config(request.track, project, request.environ)
+    limits.enforce(plan, resolve_limits(plan, config))
+    plan = from_project(plan, project)
     options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
     _check_only(plan, options, replayed)
     notes = _changes(replayed.plan, plan, replayed) if replayed.run else ()
@@ -135,6 +136,7 @@ def _start(
 
 def _checked(start: Start, replayed: Replayed) -> Start:
     """Check that all tasks of the round can be started, and note what was given for nothing."""
+    effects.enforce(start.plan, start.options)
     needed = would_run(start, replayed)
     descriptors.check(min(start.options.max_workers, len(needed)))
     check_workers(start.plan, start.options, needed, start.places)
