@@ -175,11 +175,7 @@ def _agent_name(agent: str | Mapping[str, Any] | None) -> str | None:
 
 def override_options(options: RunOptions, flags: Flags) -> RunOptions:
     """Put the flags that were given over the options of a run that goes on; the rest stays as journaled."""
-    given: dict[str, Any] = {
-        name: value
-        for name in _AS_THEY_ARE
-        if (value := getattr(flags, name)) is not None
-    }
+    given: dict[str, Any] = {name: value for name in _AS_THEY_ARE if (value := getattr(flags, name)) is not None}
     given |= {
         option: value
         for flag, option in (("budget", "budget_usd"), ("wait", "wait_for_people"))

@@ -113,7 +113,7 @@ def never_run(track: Track) -> tuple[RunView, PlanError | None]:
 
     try:
         plan = load_plan(track.dir)
-        limits.enforce(plan, plan.limits)
+        limits.enforce(plan)
     except PlanError as error:
         error.track = track.label
         return run_view(State()), error

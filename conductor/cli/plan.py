@@ -95,7 +95,7 @@ def study(plan: Plan, config: Config) -> Facts:
     from conductor.config import Flags, resolve_limits, resolve_options, resolve_settings
 
     held = resolve_limits(plan, config)
-    limits.enforce(plan, held)
+    limits.enforce(replace(plan, limits=held))
     options = resolve_options(plan, Flags(), config, seed=0)
     effects.enforce(plan, options)
     found = conflicts.listing(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conductor.config_values import BUILT_IN
 from conductor.core.task import Limits, PlanWarning
 from conductor.core.wording import duration, exact, few, plural
 from conductor.core.worst_case import WorstCase
@@ -37,7 +38,7 @@ def _held(limits: Limits) -> list[str]:
     found += [
         f"{name} {value:,}"
         for name in ("max_tasks", "max_fan_out", "max_join_width", "max_plan_bytes")
-        if (value := getattr(limits, name)) is not None
+        if (value := getattr(limits, name)) not in (None, getattr(BUILT_IN, name, None))
     ]
     if limits.run_timeout is not None:
         found.append(f"run_timeout {exact(limits.run_timeout)}")

@@ -1,8 +1,8 @@
 """What cannot be had together with `--parallel pure-read`, where only pure reads run side by side.
 
 That other tasks wait for each other is what it asks for, and no error. Refused, before any work, is a contradiction: a
-task that calls itself a pure read and names files that it makes or writes, and a group whose own `max_workers` wants its
-tasks side by side, no two of which may be. `--max-workers` is the cap of all groups, so it settles the second.
+task that calls itself a pure read and names files that it makes or writes, and a group whose own `max_workers` wants
+its tasks side by side, no two of which may be. `--max-workers` is the cap of all groups, so it settles the second.
 """
 
 from __future__ import annotations

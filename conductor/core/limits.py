@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 from bus.wire import TaskId
-from conductor.core.task import Limits, Plan
+from conductor.core.task import Plan
 from conductor.core.wording import plural
 from conductor.errors import PlanError
 
 
-def enforce(plan: Plan, limits: Limits) -> None:
+def enforce(plan: Plan) -> None:
     """Raise PlanError for the first limit that the plan breaks, saying how many more there are."""
-    broken = check(plan, limits)
+    broken = check(plan)
     if not broken:
         return
     code, message, line = broken[0]
@@ -22,11 +22,12 @@ def enforce(plan: Plan, limits: Limits) -> None:
     raise PlanError(code, message + more, path=plan.source, line=line or None, hint=hint)
 
 
-def check(plan: Plan, limits: Limits) -> list[tuple[str, str, int]]:
+def check(plan: Plan) -> list[tuple[str, str, int]]:
     """Return (code, message, line of the task or 0) wherever the plan breaks a limit, in plan order per code.
 
     `max_plan_bytes` is the reader's to check; the limits of time and money are checked while the run lasts.
     """
+    limits = plan.limits
     broken: list[tuple[str, str, int]] = []
     if limits.max_tasks is not None and len(plan.tasks) > limits.max_tasks:
         broken.append(("task_count_exceeded", f"{len(plan.tasks)} tasks, at most {limits.max_tasks} are allowed", 0))

@@ -102,6 +102,7 @@ DEFAULTS: dict[str, Callable[[str, Node], Any]] = {
     "changes": _choice("required", "optional"),
     "effect": _choice("write", "pure_read", "external"),
     "type": fields.text,
+    "approve": _choice("before", "after"),
 }
 LIMITS: dict[str, Callable[[str, Node], Any]] = {
     "max_workers": _count,
@@ -112,7 +113,7 @@ LIMITS: dict[str, Callable[[str, Node], Any]] = {
     "run_timeout": _run_timeout,
     "budget_usd": fields.amount,
 }
-_GUARDS = frozenset(("timeout", "retries", "stale_after"))
+_GUARDS = frozenset(("timeout", "retries", "stale_after", "approve"))
 """Defaults without which the tasks run without a limit that was asked for."""
-TASK_DEFAULTS = ("env", "changes", "effect", "type", "stale_after")
+TASK_DEFAULTS = ("env", "changes", "effect", "type", "stale_after", "approve")
 """Defaults that no flag can override: they are written into the tasks when the plan is read."""

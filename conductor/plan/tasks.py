@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bus.wire import TaskId
+from conductor.core.effects import written_by_reader
 from conductor.core.task import TaskSpec
+from conductor.core.wording import few
 from conductor.errors import PlanError
 from conductor.plan import fields
 from conductor.plan.commands import CommandError, as_list, shell_hint, split_command, unread_variable
@@ -58,9 +60,12 @@ class TaskReader:
                 if not not_supported(key, value, self._warnings):
                     self._unknown.judge(key, value, node)
         if values.get("agent", _NOBODY)["name"] == MANUAL:
-            values = as_manual(values, node, self._warn)
+            values, unheeded = as_manual(values, node)
+            if unheeded:
+                message = f"{few(unheeded)}: without effect, as a person does this task"
+                self._warn("manual_without_worker", message, node)
         name = node.get(_NAME)
-        return TaskSpec(
+        spec = TaskSpec(
             id=task,
             name=fields.loose_text(name) if name else str(task),
             index=index,
@@ -70,6 +75,9 @@ class TaskReader:
             extra=extra,
             **values,
         )
+        if written := written_by_reader(spec):
+            self._warn("pure_read_writes", f"effect is pure_read, and it writes {few(written)}", node)
+        return spec
 
     def finish(self) -> None:
         """Warn of what concerns all tasks that were read."""

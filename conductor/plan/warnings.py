@@ -12,6 +12,8 @@ Tasks
     file_note                 a note was split off an entry of `files`, `reads` or `outputs`
     file_not_a_path           prose in place of a path; it is left out
     file_outside_project      an absolute path, or one that begins with `..`: name files from the project
+    manual_without_worker     a task for a person has what only a worker heeds
+    pure_read_writes          a task says that it is a pure read and names files that it writes
     shell_variable            `$NAME` in a command that no shell will see
     command_not_split         an argument list of one entry with spaces in it
     verify_looks_like_one     `verify` lists words; each entry is a command of its own
@@ -30,6 +32,7 @@ Groups
     group_field               a value of a group that cannot be read
 
 Only of `conductor plan`
+    run_timeout_short         the worst case of time is longer than the limit of the run
     conflicts_cut_off         not all conflicts are listed
     no_worker                 tasks without a command; `run` refuses them unless it is given one
     agent_missing             tasks that ask for an agent; `run` refuses them

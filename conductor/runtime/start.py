@@ -107,7 +107,7 @@ def _new_round(request: Request, replayed: Replayed) -> Start:
     plan = load(request.track)
     project = _project(request, replayed, plan)
     config = load_config(request.track, project, request.environ)
-    limits.enforce(plan, resolve_limits(plan, config))
+    limits.enforce(replace(plan, limits=resolve_limits(plan, config)))
     plan = from_project(plan, project)
     options = resolve_options(plan, request.flags, config, seed=int.from_bytes(os.urandom(6)))
     _check_only(plan, options, replayed)

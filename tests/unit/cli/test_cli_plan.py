@@ -42,6 +42,8 @@ def test_the_table(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "\n"
         "* critical path, 45m: 1 → 2 → 4\n"
         "Work in all 1h; with 5 workers at least 45m (2 tasks without an estimate taken for 15m each)\n"
+        "Limits: 5 workers\n"
+        "Worst case, each of 12 attempts at its limit: 4h 31m along the longest chain, 6h 2m of work in all\n"
         "\n"
         "Not run side by side, because of what both use:\n"
         "  1 and 3 on a.py\n"

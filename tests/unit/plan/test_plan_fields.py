@@ -51,7 +51,7 @@ def test_a_full_task(load_nodes: LoadNodes, codes: Codes) -> None:
     assert (task.timeout, task.stale_after, task.retries, task.leftovers) == (1800.0, 90.0, 2, "keep")
     assert task.env == {"A": "b", "EMPTY": "", "N": "007"}
     assert task.extra == {"retry_from": "fresh"}
-    assert codes(plan) == ["not_supported_yet"] * 2  # changes and stale_after
+    assert codes(plan) == ["not_supported_yet"]  # changes
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,8 @@ def test_values_that_cannot_be_used(refused: Refused, field: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "words"),
-    [("approve: before", "approval"), ("agent: manual", "people"), ("agent: {name: manual}", "people"),
-     ("isolation: worktree", "project itself"), ("aprove: before", "without it")],
-)  # fmt: skip
+    [("isolation: worktree", "project itself"), ("aprove: before", "without it")],
+)
 def test_what_would_be_dangerous_to_ignore_is_refused(refused: Refused, field: str, words: str) -> None:
     error = refused(f"- id: a\n  {field}\n")
     assert error.code == "plan_field"
@@ -112,7 +111,7 @@ def test_keys_of_features_to_come_are_kept(load_nodes: LoadNodes, field: str) ->
 
 @pytest.mark.parametrize(
     "field",
-    ["retry_from: salvage", "merge: retry", "fallback: [codex]", "changes: required", "stale_after: 5m"],
+    ["retry_from: salvage", "merge: retry", "fallback: [codex]", "changes: required"],
 )
 def test_what_nothing_acts_on_yet_is_one_warning(load_nodes: LoadNodes, codes: Codes, field: str) -> None:
     plan = load_nodes(f"- id: a\n  {field}\n- id: b\n  {field}\n", f"defaults: {{{field}}}")
@@ -121,15 +120,27 @@ def test_what_nothing_acts_on_yet_is_one_warning(load_nodes: LoadNodes, codes: C
     assert plan.warnings[0].message.endswith("(3 places)")
 
 
-@pytest.mark.parametrize("limit", ["run_timeout: 8h", "budget_usd: 20", "budget_usd: 0"])
-def test_limits_of_time_and_money_that_nothing_watches_yet_are_said(
-    load_nodes: LoadNodes, codes: Codes, limit: str
-) -> None:
-    plan = load_nodes("- id: a", f"limits: {{{limit}}}")
-    assert codes(plan) == ["not_supported_yet"]
-    assert plan.warnings[0].message.startswith(f"limits: {limit.partition(':')[0]} has no effect")
-    assert plan.warnings[0].line == 7
-    assert codes(load_nodes("- id: a", f"limits: {{{limit.partition(':')[0]}: none}}")) == []
+@pytest.mark.parametrize("agent", ["manual", "{name: manual}"])
+def test_a_task_for_a_person_has_no_agent_that_is_started(load_nodes: LoadNodes, codes: Codes, agent: str) -> None:
+    plan = load_nodes(f"- {{id: a, agent: {agent}}}\n- id: b", "defaults: {approve: after, stale_after: 5m}")
+    assert [(task.manual, task.agent, task.approve, task.stale_after) for task in plan.tasks] == [
+        (True, None, None, None), (False, None, "after", 300.0),
+    ]  # fmt: skip
+    assert codes(plan) == []
+
+
+@pytest.mark.parametrize(("key", "words"), [("run: make", "no command"), ("approve: before", "no approval")])
+def test_a_task_for_a_person_with_what_only_a_worker_has_is_refused(refused: Refused, key: str, words: str) -> None:
+    error = refused(f"- {{id: a, agent: manual, {key}}}")
+    assert (error.code, error.line) == ("plan_field", 6)
+    assert words in error.message
+    assert error.hint
+
+
+def test_what_a_person_does_not_heed_is_said(load_nodes: LoadNodes, codes: Codes) -> None:
+    plan = load_nodes("- {id: a, agent: manual, timeout: 1d, verify: make, retries: 1, approve: }")
+    assert codes(plan) == ["manual_without_worker"]
+    assert plan.warnings[0].message.startswith("task a: verify, retries: ")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +220,7 @@ def test_a_misspelt_default_that_limits_the_tasks_is_refused(refused: Refused, d
     assert "without it" in error.message
 
 
-@pytest.mark.parametrize("rest", ["defaults: {agent: manual}", "defaults: {approve: before}", "defaults: [a]"])
+@pytest.mark.parametrize("rest", ["defaults: {agent: manual}", "defaults: {aprove: after}", "defaults: [a]"])
 def test_defaults_that_are_refused(refused: Refused, rest: str) -> None:
     assert refused("- id: a", rest).code == "plan_field"
 

@@ -30,23 +30,15 @@ def test_a_full_group(load_nodes: LoadNodes, codes: Codes) -> None:
     group = plan.groups[0]
     assert (group.id, group.tasks, group.conflict_free, group.shared_resources) == ("pg-1", ("a", "b"), True, ("db",))
     assert (group.coordination_strategy, group.max_workers, group.timeout) == ("file_lock", 3, 3600.0)
-    assert codes(plan) == ["not_supported_yet", "not_supported_yet"]
+    assert [task.locks for task in plan.tasks] == [("db",), ("db",)]
+    assert codes(plan) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("timeout: 1h", "timeout of a group"),
-        ("shared_resources: [db]", "shared_resources of a group"),
-        ("shared_resources: [src/a.py]", "shared_resources of a group"),
-        ("coordination_strategy: merge_queue", 'coordination_strategy "merge_queue"'),
-    ],
-)
-def test_what_nothing_acts_on_is_said_once(load_nodes: LoadNodes, codes: Codes, key: str, words: str) -> None:
-    nodes = "- {id: a, files: [src/a.py]}\n- id: b\n"
-    plan = load_nodes(nodes, f"parallel_groups: [{{id: g, tasks: [a], {key}}}, {{id: h, tasks: [b], {key}}}]")
+def test_what_nothing_acts_on_is_said_once(load_nodes: LoadNodes, codes: Codes) -> None:
+    key = "coordination_strategy: merge_queue"
+    plan = load_nodes(NODES, f"parallel_groups: [{{id: g, tasks: [a], {key}}}, {{id: h, tasks: [b], {key}}}]")
     assert codes(plan) == ["not_supported_yet"]
-    assert words in plan.warnings[0].message
+    assert 'coordination_strategy "merge_queue"' in plan.warnings[0].message
     assert plan.warnings[0].message.endswith("(2 places)")
 
 
@@ -54,7 +46,9 @@ def test_what_nothing_acts_on_is_said_once(load_nodes: LoadNodes, codes: Codes, 
     "key",
     [
         "timeout: none",
+        "timeout: 1h",
         "shared_resources: []",
+        "shared_resources: [other]",
         "shared_resources: [./src/a.py, db], coordination_strategy: file_lock",
         "coordination_strategy: file_lock",
         "coordination_strategy: none",
