@@ -155,6 +155,13 @@ class FileSystem:
             return False
         return True
 
+    def lock_mutex(self, fd: int) -> bool:
+        """Lock for ourselves without waiting, for other programs as well that use the library `filelock` on the file;
+        False where another holds it. The library is loaded at the first call: who locks nothing does without it."""
+        from filelock import lock_descriptor
+
+        return lock_descriptor(fd, blocking=False)
+
     def pause(self, seconds: float) -> None:
         """Wait a moment (a reader that only looked may have held a lock)."""
         select.select([], [], [], seconds)
@@ -285,21 +292,26 @@ class FileSystem:
         is taken. That is enough for a name that nobody else can make; `contested` says that others may.
         """
         scratch = self._scratch(scratch, scratch_at, data, sync=sync)
+        made = self.put(scratch, scratch_at, name, at, contested=contested)
+        if sync:  # also where the name was taken: whoever made it may have been killed before this
+            self.sync(at)
+        return made
+
+    def put(self, scratch: str, scratch_at: int, name: str, at: int, *, contested: bool = False) -> bool:
+        """Give a finished scratch file its final name, as `publish` does; False where that is taken. In any case the
+        scratch name is gone."""
         try:
             self.link(scratch, scratch_at, name, at)
-            made = True
+            return True
         except FileExistsError:
-            made = False
+            return False
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
             move = self._guarded if contested else self._move
-            made = move(scratch, scratch_at, name, at)
+            return move(scratch, scratch_at, name, at)
         finally:
             self.discard(scratch, scratch_at)
-        if sync:  # also where the name was taken: whoever made it may have been killed before this
-            self.sync(at)
-        return made
 
     def _move(self, scratch: str, scratch_at: int, name: str, at: int) -> bool:
         """Rename into place unless the name is taken."""

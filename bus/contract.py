@@ -109,6 +109,57 @@ class Snapshot:
     """What `Follower.dump` returned; the bus does not look into it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What an attempt holds: one file in `locks/`, which is the truth. It never changes."""
+
+    id: str
+    """8 hex digits; unique with the attempt."""
+    attempt: AttemptId
+    keys: tuple[str, ...]
+    """Canonical (`bus.keys`): files, folders (with what lies under them) and globs."""
+    shared: bool
+    """Whether others may hold the same keys, shared as well."""
+    token: int
+    """Grows with each grant of this bus."""
+    since: str = ""
+    """Wall clock, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFile:
+    """What an attempt waits for: one file in `waits/`, locked by the waiting process. It never changes."""
+
+    id: str
+    """8 hex digits; unique with the attempt. Of a question: what its answer names."""
+    attempt: AttemptId
+    kind: str
+    """`lock`, `task` or `question`."""
+    what: tuple[str, ...]
+    """The keys, or the tasks' ids; nothing for a question."""
+    shared: bool = False
+    """Of a lock: whether it is wanted shared."""
+    holders: tuple[AttemptId, ...] = ()
+    """Of a lock: which attempts were in the way when the wait began; for people. Who is in the way at any time follows
+    from grants and waits: `bus.contention.in_the_way`."""
+    ticket: int = 0
+    """Of a lock: its place in the queue. Waits with one ticket ask for their keys together, all or none."""
+    text: str = ""
+    """Of a question: what is asked."""
+    since: str = ""
+    """Wall clock, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Why a lock is not granted now."""
+
+    holders: tuple[AttemptId, ...]
+    """The attempts in the way: they hold an overlapping key, or waited for one before."""
+    waits: tuple[WaitFile, ...] = ()
+    """The place in the queue: none where none was asked for."""
+
+
 class Follower(Protocol):
     """Keeps a state that follows from the journal."""
 
@@ -175,6 +226,12 @@ class Reader(Protocol):
     def beat_of(self, attempt: AttemptId) -> JsonObject | None:
         """Return the evidence of the last beat, as `Hand.beat` was given it; None before the first, and where it
         cannot be read."""
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Return what is held, by token. A host sets aside what is no grant."""
+
+    def waits(self) -> tuple[WaitFile, ...]:
+        """Return what is waited for by processes that live, by attempt and id. A host removes those of dead ones."""
 
 
 class Host(Reader, Protocol):
@@ -253,7 +310,15 @@ class Host(Reader, Protocol):
         """Write `revoked`; the worker looks at it at least every 500 ms. Idempotent: the first reason stays."""
 
     def close_attempt(self, attempt: AttemptId) -> None:
-        """Remove heartbeat, worker status and scratch of an attempt whose end is journaled. Idempotent."""
+        """Remove heartbeat, worker status, scratch, grants and waits of an attempt whose end is journaled. Idempotent:
+        also for a grant that a process of it made behind its end."""
+
+    def take_grants(self, grants: Iterable[Grant]) -> None:
+        """End grants by force. Idempotent. What cannot be removed now is later."""
+
+    def deliver(self, attempt: AttemptId, name: str, data: bytes) -> None:
+        """Lay a text into the attempt's `in/`, whole, now or as soon as the disk has room: `layout.steer_name`,
+        `layout.answer_name`. Idempotent: the first one of a name stays."""
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
         """Replace `locks.json` and `worker-status.json`. The caller keeps to one call a second."""
@@ -305,3 +370,29 @@ class Hand(Protocol):
         Raises WireError, with nothing written, where the record would be refused as a message: too long or too deep,
         which only its foreign parts can be (`report`, `final_record`).
         """
+
+    def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool = False) -> tuple[Grant, ...] | Busy:
+        """Lock (canonical key, shared) pairs for the attempt, all or none; return the grants that cover them.
+
+        What the attempt holds already is no hindrance, and is returned where it covers all. With `queue` a busy call
+        leaves a place in the queue, which a later call with the same pairs goes on from and which `end_wait`, or the
+        end of this process, gives up. Raises OSError, BusError, ValueError for pairs that cannot be locked.
+        """
+
+    def unlock(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Release these keys, or all of the attempt; return those that it held."""
+
+    def release(self, grants: Iterable[Grant]) -> None:
+        """Release these grants of the attempt. Idempotent."""
+
+    def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
+        """Say that this process waits: for tasks (`task`), or for a person's answer (`question`)."""
+
+    def end_wait(self, wait: WaitFile) -> None:
+        """Say that it waits no more. Idempotent."""
+
+    def answer(self, id: str) -> str | None:
+        """Take the answer to a question; None while there is none. A second call returns it no more."""
+
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, text) of what people sent to the attempt, in order."""

@@ -26,7 +26,12 @@ from bus.wire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from bus.contract import Busy, Grant, WaitFile
+    from bus.desk import Desk
+    from bus.locks import FileStore
 
 MAX_REASON = 1 << 12
 
@@ -46,6 +51,8 @@ class FileHand:
         self._fs = folders.fs
         self._epoch = 0
         self._claim_size = 0
+        self._store: FileStore | None = None
+        self._opened_desk: Desk | None = None
         try:
             self._at = folders.attempt(attempt)
         except FileNotFoundError as error:
@@ -164,8 +171,55 @@ class FileHand:
             raise AlreadyFinished(f"{self.attempt} has a result already", path=layout.attempt_dir(self.attempt))
         self.publish(message, durable=durable)
 
+    # --- locks, waits, texts ----------------------------------------------------------------------------------------
+
+    def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool = False) -> tuple[Grant, ...] | Busy:
+        """Lock (canonical key, shared) pairs, all or none."""
+        return self._desk.try_lock(wanted, queue=queue)
+
+    def unlock(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Release these keys, or all; return those that were held."""
+        return self._desk.unlock(keys)
+
+    def release(self, grants: Iterable[Grant]) -> None:
+        """Release these grants. Idempotent."""
+        self._desk.release(grants)
+
+    def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
+        """Say that this process waits. Raises FileExistsError where another process waits under this `id`."""
+        return self._desk.begin_wait(kind, what, text, id)
+
+    def end_wait(self, wait: WaitFile) -> None:
+        """Say that it waits no more. Idempotent."""
+        self._desk.end_wait(wait)
+
+    def answer(self, id: str) -> str | None:
+        """Take the answer to a question; None while there is none."""
+        from bus import texts
+
+        return texts.take_answer(self._folders, self._at, id)
+
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, text) of what people sent to the attempt, in order."""
+        from bus import texts
+
+        return texts.read(self._folders, self._at)
+
+    @property
+    def _desk(self) -> Desk:
+        """Loaded when something is locked or waited for."""
+        if self._opened_desk is None:
+            from bus.desk import Desk
+            from bus.locks import FileStore
+
+            self._store = FileStore(self._folders, self.attempt)
+            self._opened_desk = Desk(self._store, self.attempt)
+        return self._opened_desk
+
     def close(self) -> None:
-        """Close what was opened. A worker that ends need not."""
+        """Close what was opened, and with it all waits. A worker that ends need not."""
+        if self._store is not None:
+            self._store.close()
         self._fs.close(self._at)
         self._folders.close()
 

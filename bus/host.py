@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bus import attempts, blobs, layout, setup
+from bus import attempts, blobs, layout, setup, waits
 from bus._fs import FileSystem, passes, why
 from bus.batch import Batch
-from bus.contract import Control, Follower, Incoming, Scan, Snapshot
+from bus.contract import Control, Follower, Grant, Incoming, Scan, Snapshot, WaitFile
 from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace, Shortage
 from bus.folders import Folders
 from bus.inbox import Inbox
@@ -34,7 +34,6 @@ from bus.wire import AttemptId, JsonObject, Message, Record, Stamp, TaskId
 
 _SWEEP_EVERY = 64
 """Attempts closed between two looks into `tmp/`."""
-
 T = TypeVar("T")
 
 Manual = Callable[[], Iterable[TaskId]]
@@ -128,6 +127,7 @@ class FileHost(FileReader):
                 self._upkeep.close_attempt(attempt)
         self._ours.check()
         setup.sweep(self.folders, over)
+        self._upkeep.expel_odd_marks()
 
     # --- journal ----------------------------------------------------------------------------------------------------
 
@@ -289,11 +289,34 @@ class FileHost(FileReader):
         self._upkeep.revoke(attempt, reason)
 
     def close_attempt(self, attempt: AttemptId) -> None:
-        """Remove heartbeat, worker status and scratch of an attempt whose end is journaled. Idempotent."""
+        """Remove heartbeat, status, scratch, grants and waits of an attempt whose end is journaled. Idempotent."""
         self._upkeep.close_attempt(attempt)
+        self._upkeep.drop_locks(attempt)
         self._ended.add(attempt)
         if len(self._ended) >= _SWEEP_EVERY:
             self._sweep()
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Return what is held, by token; what is no grant is set aside."""
+        found, bad = self._grants.read()
+        self._upkeep.expel(layout.LOCKS, bad)
+        self._upkeep.expel_odd_marks()
+        return tuple(found)
+
+    def waits(self) -> tuple[WaitFile, ...]:
+        """Return what is waited for by processes that live; what dead ones have left is removed."""
+        found = waits.read(self.folders)
+        self._upkeep.remove(layout.WAITS, found.void)
+        self._upkeep.expel(layout.WAITS, found.bad)
+        return found.alive
+
+    def take_grants(self, grants: Iterable[Grant]) -> None:
+        """End grants by force, now or later. Idempotent."""
+        self._upkeep.remove(layout.LOCKS, (layout.grant_name(grant.attempt, grant.id) for grant in grants))
+
+    def deliver(self, attempt: AttemptId, name: str, data: bytes) -> None:
+        """Lay a text into the attempt's `in/`, now or later. Idempotent."""
+        self._upkeep.deliver(attempt, name, data)
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
         """Replace `locks.json` and `worker-status.json` where they have changed, and where the disk has room."""

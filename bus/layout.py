@@ -36,6 +36,8 @@ ARCHIVE = "events/archive"
 ATTEMPTS = "attempts"
 HEARTBEATS = "heartbeats"
 WORKER_STATUS = "worker-status"
+LOCKS = "locks"
+WAITS = "waits"
 BLOBS = "blobs"
 QUARANTINE = "quarantine"
 BIN = "bin"
@@ -53,6 +55,8 @@ FOLDERS = (
     ATTEMPTS,
     HEARTBEATS,
     WORKER_STATUS,
+    LOCKS,
+    WAITS,
     BLOBS,
     QUARANTINE,
     BIN,
@@ -74,6 +78,10 @@ IN = "in"
 QUESTION = "question-"
 ANSWER = "answer-"
 """In `in/`, each followed by the id of the question. Whoever asks holds the lock of the first."""
+MUTEX = ".mutex"
+"""In `locks/`: locked while a grant is made. Never removed, never replaced."""
+TOKEN = ".token"
+"""In `locks/`: the last number that a grant or a place in the queue was given."""
 
 MAX_TASK_NAME = 120
 """Longest task name in characters; with attempt, message id and suffix it stays below the 255 of a file name."""
@@ -88,6 +96,9 @@ _MESSAGE = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-
 _CONTROL = re.compile(r"([0-9]{8})-([a-z][a-z_-]{0,31})\Z")
 _EVENT = re.compile(rf"(TASK_COMPLETE|TASK_FAILED|TASK_BLOCKED|DEP_READY)_({_TASK_NAME})\.event\Z")
 _SCRATCH = re.compile(rf"([0-9]{{8}}|operator|{_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.")
+_GRANT = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-f]{{8}})\.grant\Z")
+_WAIT = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-f]{{8}})\.json\Z")
+_TEXT = re.compile(r"(?:[0-9]{8}-steer\.md|(?:question|answer)-[0-9a-f]{8})\Z")
 _EPOCH = re.compile(r"[0-9]{8}\Z")
 _SEGMENT = re.compile(r"([0-9]{12})-([0-9]{12})\.(jsonl|lost)\Z")
 _SNAPSHOT = re.compile(r"([0-9]{12})\.json\Z")
@@ -200,6 +211,55 @@ def parse_message_name(name: str) -> tuple[AttemptId, str] | None:
     """Return (attempt, first 16 digits of the id); None where it is no message's name."""
     match = _MESSAGE.match(name)
     return (AttemptId(match[1]), match[2]) if match else None
+
+
+def grant_name(attempt: AttemptId, id: str) -> str:
+    """File name in `locks/` of what an attempt holds. `id` is 8 hex digits."""
+    return f"{attempt}.{id}.grant"
+
+
+def parse_grant_name(name: str) -> tuple[AttemptId, str] | None:
+    """Return (attempt, id); None where it is no grant's name."""
+    match = _GRANT.match(name)
+    return (AttemptId(match[1]), match[2]) if match else None
+
+
+def wait_name(attempt: AttemptId, id: str) -> str:
+    """File name in `waits/` of what an attempt waits for. `id` is 8 hex digits."""
+    return f"{attempt}.{id}.json"
+
+
+def parse_wait_name(name: str) -> tuple[AttemptId, str] | None:
+    """Return (attempt, id); None where it is no wait's name."""
+    match = _WAIT.match(name)
+    return (AttemptId(match[1]), match[2]) if match else None
+
+
+def steer_name(number: int) -> str:
+    """File name in an attempt's `in/` of a text that somebody sent to it, in the order of the numbers."""
+    return check_text_name(f"{number:08d}-steer.md")
+
+
+def is_steer_name(name: str) -> bool:
+    """Tell whether a file in an attempt's `in/` is a text that somebody sent to it."""
+    return name.endswith("-steer.md") and _TEXT.match(name) is not None
+
+
+def question_name(id: str) -> str:
+    """File name in an attempt's `in/` of a question that waits for its answer. `id` is 8 hex digits."""
+    return check_text_name(f"{QUESTION}{id}")
+
+
+def answer_name(id: str) -> str:
+    """File name in an attempt's `in/` of the answer to a question."""
+    return check_text_name(f"{ANSWER}{id}")
+
+
+def check_text_name(name: str) -> str:
+    """Return the name of a file in an attempt's `in/`. Raises LayoutError for any other."""
+    if not _TEXT.match(name):
+        raise LayoutError(f"{name!r} is no name of a text for an attempt")
+    return name
 
 
 def control_name(number: int, verb: str) -> str:

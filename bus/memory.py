@@ -10,9 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus import blobs, layout
-from bus.contract import Claim, Control, Follower, Holder, Incoming, Quarantined, Scan, Snapshot
+from bus.contract import (
+    Claim,
+    Control,
+    Follower,
+    Grant,
+    Holder,
+    Incoming,
+    Quarantined,
+    Scan,
+    Snapshot,
+    WaitFile,
+)  # fmt: skip
 from bus.errors import AttemptExists, BusCorrupt, BusGone, HeldByOther, JournalBlocked, NoSpace, Shortage
 from bus.memory_hand import COMMAND, MemoryAttempt, MemoryHand
+from bus.memory_locks import MemoryLocks, MemoryStore
 from bus.projection import COMPLETE, FAILED, View
 from bus.strict import loads_strict
 from bus.times import utc
@@ -60,6 +72,7 @@ class MemoryBus:
     snapshot_every: int = 10_000
     """Records after which `checkpoint_due` says so."""
     epoch: int = 0
+    locks: MemoryLocks = field(default_factory=MemoryLocks)
     _attempts: dict[AttemptId, MemoryAttempt] = field(default_factory=dict)
     _holder: Holder | None = None
 
@@ -181,6 +194,14 @@ class MemoryReader:
         """Return the evidence of the last beat; None before the first."""
         found = self._bus._attempts.get(attempt)
         return found.evidence if found else None
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Return what is held, by token."""
+        return tuple(MemoryStore(self._bus.locks).grants())
+
+    def waits(self) -> tuple[WaitFile, ...]:
+        """Return what is waited for, by attempt and id."""
+        return tuple(MemoryStore(self._bus.locks).waits())
 
     def close(self) -> None:
         """Nothing is open."""
@@ -333,12 +354,24 @@ class MemoryHost(MemoryReader):
             found.files.setdefault(layout.REVOKED, reason.encode())
 
     def close_attempt(self, attempt: AttemptId) -> None:
-        """Remove heartbeat and worker status. Idempotent."""
+        """Remove heartbeat, worker status, grants and waits. Idempotent."""
+        self._bus.locks.close(attempt)
         found = self._bus._attempts.get(attempt)
         if found is not None:
             found.beats = 0
             found.evidence = None
             found.status = None
+
+    def take_grants(self, grants: Iterable[Grant]) -> None:
+        """End grants by force. Idempotent."""
+        for grant in grants:
+            MemoryStore(self._bus.locks).remove(grant)
+
+    def deliver(self, attempt: AttemptId, name: str, data: bytes) -> None:
+        """Lay a text into the attempt's `in/`. Idempotent: the first one of a name stays."""
+        found = self._bus._attempts.get(attempt)
+        if found is not None:
+            found.files.setdefault(f"{layout.IN}/{layout.check_text_name(name)}", data)
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
         """Replace the two views."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bus import layout
+from bus.contract import Busy, Grant, WaitFile
+from bus.desk import Desk
 from bus.errors import AlreadyFinished
 from bus.hand import check_foreign, result_message
+from bus.memory_locks import MemoryStore
 from bus.schema import check_content
 from bus.strict import loads_strict
 from bus.wire import (
@@ -49,6 +53,8 @@ class MemoryHand:
         self.attempt = attempt
         self._bus = bus
         self._own = bus._attempts[attempt]
+        self._store = MemoryStore(bus.locks)
+        self._desk = Desk(self._store, attempt)
 
     def claim(self, proc: ProcRecord) -> bool:
         """Claim the attempt; False where it was claimed before."""
@@ -106,8 +112,39 @@ class MemoryHand:
             raise AlreadyFinished(f"{self.attempt} has a result already")
         self.publish(message, durable=durable)
 
+    def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool = False) -> tuple[Grant, ...] | Busy:
+        """Lock (canonical key, shared) pairs, all or none."""
+        return self._desk.try_lock(wanted, queue=queue)
+
+    def unlock(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Release these keys, or all; return those that were held."""
+        return self._desk.unlock(keys)
+
+    def release(self, grants: Iterable[Grant]) -> None:
+        """Release these grants. Idempotent."""
+        self._desk.release(grants)
+
+    def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
+        """Say that this hand waits."""
+        return self._desk.begin_wait(kind, what, text, id)
+
+    def end_wait(self, wait: WaitFile) -> None:
+        """Say that it waits no more. Idempotent."""
+        self._desk.end_wait(wait)
+
+    def answer(self, id: str) -> str | None:
+        """Take the answer to a question; None while there is none."""
+        data = self._own.files.pop(f"{layout.IN}/{layout.answer_name(id)}", None)
+        return None if data is None else data.decode(errors="replace")
+
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, text) of what people sent to the attempt, in order."""
+        named = ((name.removeprefix(f"{layout.IN}/"), data) for name, data in sorted(self._own.files.items()))
+        return tuple((name, data.decode(errors="replace")) for name, data in named if layout.is_steer_name(name))
+
     def close(self) -> None:
-        """Nothing is open."""
+        """Let go of all waits."""
+        self._store.close()
 
     def _make(self, name: str, body: JsonObject) -> bool:
         if name in self._own.files:

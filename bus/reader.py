@@ -8,12 +8,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from bus import layout, losses, presence, snapshots
+from bus import layout, losses, presence, snapshots, waits
 from bus._fs import FileSystem, Refused
-from bus.contract import Follower, Holder, Snapshot
+from bus.contract import Follower, Grant, Holder, Snapshot, WaitFile
 from bus.errors import BusCorrupt, BusError, BusFormat, BusUnsafe
 from bus.folders import Folders, open_folders
 from bus.lines import REPAIR_HINT
+from bus.locks import GrantFiles
 from bus.process import flock_holders
 from bus.results import is_result
 from bus.segments import unreachable
@@ -41,6 +42,7 @@ class FileReader:
         self.folders = folders
         self.fs = folders.fs
         self._tail = Tail(folders)
+        self._grants = GrantFiles(folders)
 
     def records(self, since: int = 0) -> Iterator[Record]:
         """Yield the journal's records with `seq > since`; a call that goes on from an earlier one reads what is new.
@@ -193,6 +195,14 @@ class FileReader:
     def beat_of(self, attempt: AttemptId) -> JsonObject | None:
         """Return the evidence of the last beat; None before the first."""
         return presence.read_beat(self.folders, attempt)
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Return what is held, by token."""
+        return tuple(self._grants.read()[0])
+
+    def waits(self) -> tuple[WaitFile, ...]:
+        """Return what is waited for by processes that live."""
+        return waits.read(self.folders).alive
 
     def close(self) -> None:
         """Close what was opened."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from bus import layout, presence
+from bus import layout, presence, texts
 from bus._fs import Refused, passes
 from bus.chores import Chores
 from bus.contract import Claim
 from bus.folders import Folders
+from bus.locks import odd_marks
 from bus.quarantine import Quarantine
 from bus.room import Room
 from bus.wire import AttemptId, JsonObject, TaskId, dumps
@@ -112,6 +113,41 @@ class Upkeep:
                 if passes(error):
                     raise
                 self.evict(name, at, f"what was in {folder}/ is no file of a worker")
+
+    def deliver(self, attempt: AttemptId, name: str, data: bytes) -> None:
+        """Lay a text into the attempt's `in/`, now or later."""
+        layout.check_text_name(name)
+        self._chores.do(("text", attempt, name), lambda: texts.deliver(self._folders, self.owner, attempt, name, data))
+
+    def remove(self, folder: str, names: Iterable[str]) -> None:
+        """Remove grants or waits that are over, now or later."""
+        for name in names:
+            self._chores.do((folder, name), lambda name=name: self._remove(folder, name))  # type: ignore[misc]
+
+    def _remove(self, folder: str, name: str) -> None:
+        at = self._folders.refresh(folder)
+        try:
+            self._fs.discard(name, at)
+        except OSError as error:
+            if passes(error):
+                raise
+            self.evict(name, at, f"what was in {folder}/ is no file")
+
+    def drop_locks(self, attempt: AttemptId) -> None:
+        """Remove all grants and waits of an attempt that is over."""
+        for folder in (layout.LOCKS, layout.WAITS):
+            names = self._folders.shown(folder)
+            self.remove(folder, [name for name in names if name.startswith(f"{attempt}.")])
+
+    def expel_odd_marks(self) -> None:
+        """Set aside what keeps everybody from locking: no file in the place of the mutex or of the count."""
+        self.expel(layout.LOCKS, odd_marks(self._folders))
+
+    def expel(self, folder: str, names: Iterable[str]) -> None:
+        """Set aside what is neither grant nor wait, where it lies among them."""
+        for name in names:
+            with suppress(OSError):
+                self.evict(name, self._folders.refresh(folder), f"this is none of the files that {folder}/ is for")
 
     # --- views ------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from bus import patterns
+from bus.patterns import Segments
 from bus.wire import TaskId
-from conductor.core import graph, patterns
-from conductor.core.patterns import Segments
+from conductor.core import graph
 from conductor.core.task import Plan, TaskSpec
 
 MAX_PAIRS = 10_000

@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import conflicts, patterns
+from bus import patterns
+from conductor.core import conflicts
 from conductor.core.conflicts import Keys
 from conductor.core.task import TaskSpec
 from conductor.testing import plan_of, task_of

@@ -27,6 +27,8 @@ MEANS = {
     "yet is lost, and workers that live end themselves",
     layout.HEARTBEATS: "signs of life: workers make them again",
     layout.WORKER_STATUS: "what workers show of themselves: they make it again",
+    layout.LOCKS: "what attempts hold locked: until they end, others may be given the same files",
+    layout.WAITS: "what attempts wait for: they say it again",
     layout.BLOBS: f"long payloads of records: {_STATE}",
     layout.QUARANTINE: "what was put aside: nothing rests on it",
     layout.BIN: "the command that workers call `conductor` by",

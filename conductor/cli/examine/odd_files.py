@@ -43,6 +43,8 @@ _ROOT = frozenset(
 _HANDED_IN: dict[str, Callable[[str], object]] = {
     layout.INBOX: layout.parse_message_name,
     layout.CONTROL: layout.parse_control_name,
+    layout.LOCKS: layout.parse_grant_name,
+    layout.WAITS: layout.parse_wait_name,
 }
 """Folders whose names a conductor checks: what does not fit goes to quarantine at its next look."""
 

@@ -358,6 +358,10 @@ class ModelProcess(FileSystem):
         locks[description] = shared
         return True
 
+    def lock_mutex(self, fd: int) -> bool:
+        """As `lock`."""
+        return self.lock(fd)
+
     def boot(self) -> str:
         """The id of this boot of the machine: another one after each power cut."""
         self._enter("boot")

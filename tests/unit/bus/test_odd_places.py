@@ -30,7 +30,11 @@ IN_AN_ATTEMPT = frozenset(
         *(layout.IN, layout.QUESTION, layout.ANSWER),
     }
 )
-ELSEWHERE = {layout.WRAPPER: f"{layout.BIN}/{layout.WRAPPER}"}
+ELSEWHERE = {
+    layout.WRAPPER: f"{layout.BIN}/{layout.WRAPPER}",
+    layout.MUTEX: f"{layout.LOCKS}/{layout.MUTEX}",
+    layout.TOKEN: f"{layout.LOCKS}/{layout.TOKEN}",
+}
 NAMES = sorted(
     {
         f"{layout.attempt_dir(ATTEMPT)}/{name}" if name in IN_AN_ATTEMPT else ELSEWHERE.get(name, name)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.core import conflicts, patterns
+from bus import patterns
+from conductor.core import conflicts
 
 OVERLAPS = [
     # a, b, whether they have a path in common
