@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from bus.wire import TaskId
+from conductor.core import stops
 from conductor.core.schedule import Schedule
 from conductor.core.state import ALIVE, State, Task
 from conductor.core.task import (
@@ -79,6 +80,10 @@ class Agenda:
         self._causes: dict[int, tuple[TaskId, ...]] = {}
         self._passed = 0
         """Tasks of plan order before this one have their end; only meaningful once nothing runs any more."""
+        self._suspects: dict[TaskId, None] = dict(state.running)
+        """Tasks whose attempt may have to be stopped: all that was not looked at since something changed."""
+        self._stopping = False
+        """Whether all were looked at since the run is being stopped."""
         for task in state.order:
             self._enqueue(task)
 
@@ -105,13 +110,22 @@ class Agenda:
         """Return the tasks that a doomed task is blocked by, as far as they are known at its turn."""
         return self._causes[task.index]
 
-    def to_stop(self) -> Task | None:
-        """Return the first running task, in order of dispatch, that is to be stopped and has no STOP yet."""
-        run = self._state.run
-        if run is None or not run.stopping:
-            return None
-        running = (self._state.tasks[id] for id in self._state.running)
-        return next((task for task in running if isinstance(task.status, Running) and not task.status.stopping), None)
+    def suspect(self, task: Task) -> None:
+        """There may be a new reason to stop the task's attempt."""
+        self._suspects[task.id] = None
+
+    def to_stop(self) -> tuple[Task, str] | None:
+        """Return a running task that is to be stopped and has no STOP yet, and the reason."""
+        state = self._state
+        if state.run is not None and state.run.stopping and not self._stopping:
+            self._stopping = True
+            self._suspects = dict(state.running)
+        while self._suspects:
+            task = state.tasks[next(iter(self._suspects))]
+            if reason := stops.due(state, task):
+                return task, reason
+            del self._suspects[task.id]
+        return None
 
     def leftover(self) -> Task | None:
         """Return the first task that never started, once nothing runs and nothing more will."""

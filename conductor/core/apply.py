@@ -33,7 +33,7 @@ from conductor.core.events import (
     WorkerDispatched,
     WorkerGone,
 )
-from conductor.core.policy import FREE, REBOOT
+from conductor.core.policy import BLAMELESS, FREE
 from conductor.core.rounds import (
     FAIL_FAST,
     control,
@@ -171,7 +171,7 @@ def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
 def _retry_scheduled(state: State, event: RetryScheduled, moment: Moment) -> None:
     task = _decided(state, event.TYPE, event.task)
     run = run_of(state)
-    if run.options.restart_intensity is not None and event.error_class != REBOOT:
+    if run.options.restart_intensity is not None and event.error_class not in BLAMELESS:
         run.restarts.append(moment.now)
     run.gave_up = run.gave_up or too_many_restarts(run, moment)
     set_status(state, task, Backoff(event.delay, moment.now), moment)

@@ -21,6 +21,9 @@ class Listener(Protocol):
     def rewired(self) -> None:
         """A grant or a wait came or went."""
 
+    def suspect(self, task: Task) -> None:
+        """There may be a new reason to stop the task's attempt."""
+
 
 class NobodyListens:
     """For a replay."""
@@ -29,6 +32,9 @@ class NobodyListens:
         """Do nothing."""
 
     def rewired(self) -> None:
+        """Do nothing."""
+
+    def suspect(self, task: Task) -> None:
         """Do nothing."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bus.layout import attempt_id
 from bus.wire import ExitRecord
-from conductor.core import policy
+from conductor.core import policy, stops
 from conductor.core.agenda import Agenda
 from conductor.core.events import (
     AttemptEnded,
@@ -27,6 +27,7 @@ from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.state import Run, State, Task
 from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Pending, Ready, Skipped
 from conductor.core.transitions import Phase
+from conductor.core.waits import STALE_TOKEN
 from conductor.core.words import WORD_OF, counts
 
 NOT_NAMED = "not named by --only"
@@ -38,7 +39,7 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
     if run is None or run.phase is Phase.ENDED:
         return None
     if task := agenda.exited.first(state):
-        return _judge(task, run)
+        return _judge(state, task, run)
     if task := agenda.ended.first(state):
         return _settle(state, task, run)
     if task := agenda.ticked.first(state):
@@ -47,8 +48,8 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
         return _block(state, agenda, task)
     if task := agenda.unnamed.first(state):
         return TaskSkipped(task.id, task.id, NOT_NAMED)
-    if task := agenda.to_stop():
-        return _stop(task)
+    if found := agenda.to_stop():
+        return _stop(*found)
     if (
         run.phase is Phase.RUNNING
         and run.gave_up is None
@@ -59,12 +60,14 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
     return _end(state, agenda, run)
 
 
-def _judge(task: Task, run: Run) -> AttemptEnded:
+def _judge(state: State, task: Task, run: Run) -> AttemptEnded:
     status = task.status
     assert isinstance(status, Exited)
     leftovers = task.spec.leftovers or run.options.leftovers
     outcome = status.outcome
-    verdict = policy.judge(outcome, status.stopping, fail_on_leftovers=leftovers == "fail")
+    stopping = STALE_TOKEN if task.stale else status.stopping
+    because = stops.because(state, task, stopping) if stopping else ""
+    verdict = policy.judge(outcome, stopping, because=because, fail_on_leftovers=leftovers == "fail")
     exit = outcome if isinstance(outcome, ExitRecord) else None
     return AttemptEnded(
         task=task.id,
@@ -123,9 +126,9 @@ def because_of(cause: Task) -> str:
     return f"needs {cause.id}, which was cancelled"
 
 
-def _stop(task: Task) -> StopDecided:
+def _stop(task: Task, reason: str) -> StopDecided:
     assert task.attempt is not None
-    return StopDecided(task.id, task.attempt, STOPPED)
+    return StopDecided(task.id, task.attempt, reason)
 
 
 def _dispatch(task: Task, run: Run) -> WorkerDispatched:

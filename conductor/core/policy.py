@@ -30,13 +30,16 @@ SHORTAGE = "shortage"
 """Class of an attempt whose command could not be started, as the machine ran short of something for now. Its worker
 says so by this word in `why`."""
 
+BLAMELESS = frozenset({REBOOT, "deadlock_victim", "stale_token"})
+"""Classes of ends that say nothing about how the run does: they are no restarts of its intensity."""
+
 FREE = frozenset({STOPPED, CONDUCTOR_DIED, SHORTAGE})
 """Classes that cost a task nothing at all: it goes back, as if the attempt had not been made."""
 
 _BUSY = "Text file busy"
 """What the C library says of a program that somebody is writing: it may be started a moment later."""
 
-_OVERRIDING = ("cancelled", "stale_token")
+OVERRIDING = ("cancelled", "stale_token")
 """Reasons of a stop that win over whatever the attempt achieved."""
 
 _SIGNALS = {1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 6: "ABRT", 8: "FPE", 9: "KILL", 11: "SEGV", 13: "PIPE", 15: "TERM"}
@@ -53,11 +56,13 @@ class Verdict:
     """Whether the end is the task's own fault. A counted end without a start is one that no other attempt mends."""
 
 
-def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = False) -> Verdict:
+def judge(
+    outcome: Outcome, stopping: str | None, *, because: str | None = None, fail_on_leftovers: bool = False
+) -> Verdict:
     """Judge an attempt that is over.
 
-    `stopping` is the reason of a journaled STOP. A command that ended by itself is judged as if it had not been told
-    to stop, so that finished work counts; only the reasons in `_OVERRIDING` win over it.
+    `stopping` is the reason of a journaled STOP; `because` says it in words. A command that ended by itself is judged
+    as if it had not been told to stop, so that finished work counts; only the reasons in `OVERRIDING` win over it.
     """
     match outcome:
         case NotLaunched(error, conductor_died=True):
@@ -79,10 +84,10 @@ def judge(outcome: Outcome, stopping: str | None, *, fail_on_leftovers: bool = F
             verdict = Verdict("signal", "stopped by a signal that did not come from the conductor")
         case _:
             verdict = _judge_exit(outcome, fail_on_leftovers)
-    if stopping is None or (_ended_by_itself(outcome) and stopping not in _OVERRIDING):
+    if stopping is None or (_ended_by_itself(outcome) and stopping not in OVERRIDING):
         return verdict
-    text = _text("stopped", "" if stopping == STOPPED else stopping)
-    return Verdict(stopping, text, verdict.started, counted=stopping not in UNCOUNTED)
+    why = because if because is not None else "" if stopping == STOPPED else stopping
+    return Verdict(stopping, _text("stopped", why), verdict.started, counted=stopping not in UNCOUNTED)
 
 
 UNCOUNTED = frozenset(

@@ -40,6 +40,7 @@ def grant_gone(state: State, event: GrantGone, moment: Moment) -> None:
     task = state.tasks.get(event.task)
     if task is not None and task.attempt == event.attempt and isinstance(task.status, Running):
         task.stale = task.stale or event.how == "taken"
+        moment.listener.suspect(task)
         tell(task, event.TYPE, event.how)
 
 
@@ -73,6 +74,7 @@ def life_judged(state: State, event: AttemptLife, moment: Moment) -> None:
     """Note what the evidence says of a running attempt."""
     if task := current(state, event.TYPE, event.task, event.attempt):
         task.life = Life(event.life, event.detail, event.evidence, moment.wall)
+        moment.listener.suspect(task)
         tell(task, event.TYPE, event.life)
 
 
@@ -81,6 +83,7 @@ def deadlock_detected(state: State, event: DeadlockDetected, moment: Moment) -> 
     task = state.tasks[event.task]
     cell(task, event.TYPE)
     state.deadlocks[event.id] = Deadlock(event.id, event.victim, event.task, event.members, event.rule, moment.wall)
+    moment.listener.suspect(task)
     tell(task, event.TYPE)
 
 
