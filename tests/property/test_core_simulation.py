@@ -108,7 +108,7 @@ def _accepts_old_attempts(state: State, name: str, id: TaskId, attempt: AttemptI
         (schedule.Schedule, "release", lambda self, task: None),
         (agenda.Agenda, "_doom", lambda self, source, by: None),
         (policy, "judge", lambda outcome, stopping, because, fail_on_leftovers: policy.Verdict(None)),
-        (apply, "_current", _accepts_old_attempts),
+        (apply, "current", _accepts_old_attempts),
         (machine, "_in_backoff", lambda state: []),
         (State, "reconciling_attempts", lambda self: []),
     ],
