@@ -177,7 +177,6 @@ def order(
         env["CONDUCTOR_PROMPT_FILE"] = prompt_file
     if wants_task:
         env["CONDUCTOR_TASK_FILE"] = task_file
-    timeout = options.timeout if task.timeout is None else task.timeout
     return WorkerSpec(
         bus=places.bus,
         attempt=attempt,
@@ -188,18 +187,28 @@ def order(
         argv=argv,
         cwd=places.project,
         env={**env, **task.env, "PATH": f"{places.bus}/bin:{task.env.get('PATH', places.path)}"},
-        timeout=timeout or None,
+        timeout=timeout_of(task, options),
         ladder=settings.ladder,
         verify=task.verify,
         outputs=task.outputs,
         leftovers=task.leftovers or options.leftovers,
         never_kill=settings.never_kill,
         heartbeat=settings.heartbeat,
-        stale_after=(options.stale_after if task.stale_after is None else task.stale_after) or None,
+        stale_after=stale_after(task, options),
         files=task.files,
         log_cap=settings.log_cap,
         durable=options.durability == "power",
     )
+
+
+def timeout_of(task: TaskSpec, options: RunOptions) -> float | None:
+    """Return the seconds that the command of the task may take; None is no limit."""
+    return (options.timeout if task.timeout is None else task.timeout) or None
+
+
+def stale_after(task: TaskSpec, options: RunOptions) -> float | None:
+    """Return the seconds without a sign of life after which an attempt of the task is quiet; None is never."""
+    return (options.stale_after if task.stale_after is None else task.stale_after) or None
 
 
 def prompt_text(task: TaskSpec, before: Before | None = None) -> str:
