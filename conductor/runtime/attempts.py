@@ -80,7 +80,8 @@ class Standing:
 
     age: float
     """Since it was launched, or found at a start."""
-    stopping: bool
+    ending: bool
+    """Whether it was told to stop, or its worker is gone: then only what is left of it matters."""
     finished: float | None
     """Since its result was read, where its worker lives on."""
     left: str | None
@@ -127,7 +128,7 @@ class Attempts:
         withstands = one.ending is not None and self._is_due(one.ending + UNKILLABLE_AFTER)
         return Standing(
             age=self._clock - one.opened,
-            stopping=one.stopping is not None,
+            ending=one.stopping is not None or one.ending is not None or self._lives.get(attempt) == "ended",
             finished=None if one.finished is None else self._clock - one.finished,
             left=(self._launcher.remains(attempt) or OUT_OF_SIGHT) if withstands else None,
         )

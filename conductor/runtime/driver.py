@@ -15,7 +15,7 @@ from bus.contract import Host
 from bus.errors import JournalBlocked
 from bus.wire import AttemptId, Record
 from conductor.core.codec import encode
-from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired
+from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired, WorkerGone
 from conductor.core.instructions import (
     CancelTimer,
     CloseAttempt,
@@ -33,6 +33,7 @@ from conductor.runtime.hooks import Hooks
 from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher
 from conductor.runtime.launches import Launches, Order
+from conductor.runtime.liveness import Liveness
 from conductor.runtime.pause import JOURNAL, Pause
 from conductor.runtime.replay import Replayed
 from conductor.runtime.shortage import Shortage
@@ -85,6 +86,8 @@ class Ports:
     """Seconds after a stop began from which the loop ends the tree itself: the ladder's length and 5 s."""
     edits: Callable[[float, State], PlanEdited | None] = lambda now, state: None
     """What looks, at most so often as it finds right, whether the plan of a run was edited."""
+    heartbeat: float = 30.0
+    """Seconds between two beats of a worker, as workers are told."""
     to_stop: bool = False
     """Whether the run was taken over only to end it."""
     hooks: Hooks = field(default_factory=Hooks)
@@ -100,6 +103,7 @@ class Driver:
         self._ports = ports
         self._timers = Timers()
         self._attempts = Attempts(ports.host, ports.launcher, ports.observer.trouble)
+        self._liveness = Liveness(ports.host, self._attempts, heartbeat=ports.heartbeat, stop_grace=ports.stop_grace)
         self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
         self._pause = Pause(ports.observer.trouble, to_stop=ports.to_stop)
         self._shortage = Shortage(ports.observer.trouble)
@@ -171,13 +175,16 @@ class Driver:
         self._consequences = []
         suspects = self._attempts.suspects(now)
         told: set[AttemptId | None] = {*self._launches.take_back(now)}
-        entries += self._inbound.read(self._attempts)
+        entries += (handed_in := self._inbound.read(self._attempts))
+        self._liveness.heard(entry.attempt for entry in handed_in)
         self._heed_disk(now)
         told |= {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
         # What a result is missing from must have been read whole.
         suspects = [] if self._inbound.more else [suspect for suspect in suspects if suspect not in told]
         settled = [self._attempts.settle(suspect) for suspect in suspects]
         entries += [entry_of(fact) for fact in settled if fact is not None]
+        over = {entry.attempt for entry in entries if isinstance(entry.fact, (ResultReceived, WorkerGone))}
+        entries += [entry_of(fact) for fact in self._liveness.look(self._machine.state, over)]
         self._heed_shortage(entries, now)
         entries += [entry_of(fact) for fact in self._launches.go_on(now)]
         entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
@@ -285,7 +292,8 @@ class Driver:
         relaxed = ports.watch_works() and not anxious
         waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
         waits += [seconds for seconds in (look_again, ports.hooks.next_look()) if seconds is not None]
-        deadlines = (self._timers.next_deadline(), self._attempts.next_deadline(now), self._launches.next_try())
+        deadlines = [self._timers.next_deadline(), self._attempts.next_deadline(now), self._launches.next_try()]
+        deadlines.append(self._liveness.next_look(now))
         waits += [deadline - now for deadline in deadlines if deadline is not None]
         self._wait(max(0.0, min(waits)), *ports.launcher.wake_fds(), *ports.hooks.wake_fds())
 

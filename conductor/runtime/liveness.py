@@ -7,7 +7,7 @@ no record, however long it takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -74,28 +74,30 @@ class Liveness:
         """Return when to look next, in monotonic time; None where nobody is watched."""
         return now + max(self._look_at - self._attempts.clock, 0.0) if self._attempts.by_task() else None
 
-    def look(self, state: State) -> list[AttemptLife]:
-        """Return which attempts are found to be something else than before."""
-        open_ones, clock, options = self._attempts.by_task(), self._attempts.clock, state.run and state.run.options
-        if options is None or not open_ones:
+    def look(self, state: State, over: Container[AttemptId | None] = ()) -> list[AttemptLife]:
+        """Return which attempts, but for those that are over, are found to be something else than before."""
+        open_ones, clock = self._attempts.by_task(), self._attempts.clock
+        due = clock >= self._look_at
+        if state.run is None or not open_ones or not (due or self._attempts.unsettled):
             return []
         if self._attempts.late:
             self._begin_again(clock)
-        due = clock >= self._look_at
         waiting = {wait.attempt for wait in state.waits.values()}
         found: list[AttemptLife] = []
         period = LONGEST
         for task_id, attempt in open_ones.items():
             task, standing = state.tasks.get(task_id), self._attempts.standing(attempt)
-            if task is None or task.attempt != attempt or not (due or _is_at_its_end(standing)):
+            if task is None or task.attempt != attempt or attempt in over or not (due or _is_at_its_end(standing)):
                 continue
-            pace = self._pace(task, options)
+            pace = self._pace(task, state.run.options)
             period = min(period, pace.period or LONGEST)
             with suppress(OSError):  # it cannot be told now
                 found += self._judge(task, attempt, standing, pace, waits=attempt in waiting)
         if due:
             self._look_at = clock + max(period, SHORTEST)
-            self._watched = {attempt: self._watched[attempt] for attempt in open_ones.values() if attempt in self._watched}
+            self._watched = {
+                attempt: self._watched[attempt] for attempt in open_ones.values() if attempt in self._watched
+            }
         return found
 
     def _begin_again(self, clock: float) -> None:
@@ -130,7 +132,7 @@ class Liveness:
         judged = judge(signs, pace.stale_after, was)
         if judged.life == STUCK and self._attempts.waits(attempt):
             return []  # it says so by its name, which is all that it can say then
-        if standing.stopping and judged.life not in (FINISHED, UNKILLABLE):
+        if standing.ending and judged.life not in (FINISHED, UNKILLABLE):
             return []  # it is being ended, by limits of their own
         overdue = judged.life == STUCK and self._is_overdue(one, standing, pace)
         if judged.life == was and not (overdue and not one.overdue):

@@ -107,6 +107,7 @@ class Session:
                 observer=observer,
                 order=_orders(self.start, self.host, self.machine.state),
                 watch_works=working,
+                heartbeat=self.start.settings.heartbeat,
                 to_stop=self._request.to_stop,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
                 edits=PlanEdits(self._request.track).look,
