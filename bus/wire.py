@@ -199,6 +199,8 @@ class WorkerSpec:
     """Patterns, relative to `cwd`, of files whose change is a sign of life."""
     locks: Sequence[tuple[str, bool]] = ()
     """Keys to be locked, all or none, before the command is started, each with whether the lock is shared."""
+    library: str = ""
+    """Folder of the modules that locking takes, for a worker that started without any; filled in by the launcher."""
     log_cap: int = 8 << 20
     """Bytes kept of the beginning, and again of the end, of each output stream."""
     durable: bool = True

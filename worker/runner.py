@@ -92,12 +92,26 @@ def own_claim(spec: WorkerSpec, origin: Origin) -> ProcRecord:
 
 def _carry_out(spec: WorkerSpec, hand: Hand, origin: Origin, signals: Signals) -> tuple[ExitRecord, Late | None]:
     try:
-        if why := refusal(spec, *_orders(hand)):
+        why = refusal(spec, *_orders(hand)) or _take_locks(spec, hand, signals)
+        if why is not None:
             return not_started(why), None
         one = _Run(spec, hand, origin, signals)
         return one.carry_out(), one.write_late
     except _NotBegun as error:
         return not_started(str(error)), None
+
+
+def _take_locks(spec: WorkerSpec, hand: Hand, signals: Signals) -> str | None:
+    """Take the locks that the command needs, however long that takes; return why it is not to be started, if so."""
+    if not spec.locks:
+        return None
+    from worker.locking import CannotLock, take_locks  # seldom needed, and forked workers should not carry it
+
+    try:
+        take_locks(spec, hand, signals)
+    except CannotLock as error:
+        return str(error)
+    return None
 
 
 def _orders(hand: Hand) -> tuple[str | None, int]:

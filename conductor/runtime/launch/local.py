@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bus.layout import LIVE, PROMPT, REVOKED, TASK, attempt_dir
 from bus.process import (
@@ -29,6 +29,7 @@ from bus.process import (
 )
 from bus.wire import AttemptId, ProcRecord, WorkerSpec
 from conductor.runtime.launch.base import Elsewhere, LaunchError, Life, MachineShort, Trace
+from conductor.runtime.launch.library import library_folder
 from conductor.runtime.launch.own_bus import OwnBus
 from conductor.runtime.launch.survivors import Orphanage, Survivors, holds_lock, worker_of
 from conductor.runtime.launch.warm import WarmProcess
@@ -94,7 +95,7 @@ class LocalLauncher:
         try:
             if not self._warm.alive:
                 self._restart()
-            self._warm.send(spec, live)
+            self._warm.send(replace(spec, library=library_folder()) if spec.locks else spec, live)
         except OSError as error:
             if is_shortage(error):
                 raise MachineShort(str(error.strerror)) from error
