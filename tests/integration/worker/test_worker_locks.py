@@ -1,4 +1,4 @@
-"""Locks that a command needs: its worker takes them before the start, all or none; the closed attempt gives them back."""
+"""Locks that a command needs: its worker takes them before the start, all or none; they end with the attempt."""
 
 from __future__ import annotations
 
