@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from bus import layout
 from bus.wire import AttemptId, WorkerSpec, dumps
 from conductor.config import Settings
+from conductor.core.file_locks import locks_of
 from conductor.core.task import Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError, PlanError
 from conductor.runtime.retries import Before
@@ -196,6 +197,7 @@ def order(
         heartbeat=settings.heartbeat,
         stale_after=stale_after(task, options),
         files=task.files,
+        locks=locks_of(task, options),
         log_cap=settings.log_cap,
         durable=options.durability == "power",
     )

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from bus.wire import TaskId
-from conductor.config import Flags, find_project, load_config, override_options, resolve_options, resolve_settings
+from conductor.config import (
+    Flags,
+    find_project,
+    load_config,
+    override_options,
+    resolve_limits,
+    resolve_options,
+    resolve_settings,
+)
 from conductor.core.task import Limits, Plan, RunOptions, TaskSpec
 from conductor.errors import ConductorError
 
@@ -94,6 +102,15 @@ def test_flags_replace_journaled_options_and_the_rest_stays() -> None:
         ("command = 'a && b'", "command"),
         ("retries =", "configuration"),
         ("max_workers = 0", "max_workers"),
+        ("breaker = -1", "breaker"),
+        ("breaker = 'often'", "breaker"),
+        ("resources = {db = 0}", "resources.db"),
+        ("parallel = 'reads'", "parallel"),
+        ("schedule = 'waves'", "schedule"),
+        ("deadlock_victim = 'me'", "deadlock_victim"),
+        ("budget_usd = -1", "budget_usd"),
+        ("max_tasks = -1", "max_tasks"),
+        ("run_timeout = 'soon'", "run_timeout"),
     ],
 )
 def test_a_wrong_configuration_names_file_key_and_what_is_known(folders: dict[str, Path], text: str, part: str) -> None:
@@ -172,3 +189,57 @@ def test_a_restart_intensity_that_is_none_is_said_with_how_it_is_written(folders
     assert "20/5m" in str(caught.value.hint)
     with pytest.raises(ConductorError, match="restart_intensity"):
         load(folders, track=f'restart_intensity = "{text}"')
+
+
+SUPERVISED = """
+parallel = "pure-read"
+schedule = "groups"
+on_conflict = "lock"
+deadlock_victim = "oldest"
+breaker = 4
+breaker_reset = "1m"
+run_timeout = "8h"
+budget_usd = 20
+stale_after = "3m"
+resources = {"db:test" = 2, a = 3}
+max_tasks = 7
+"""
+
+
+def test_what_supervision_decides_by_comes_from_the_file(folders: dict[str, Path]) -> None:
+    options = resolve_options(Plan(()), Flags(), load(folders, track=SUPERVISED), seed=1)
+    assert (options.parallel, options.schedule, options.on_conflict) == ("pure-read", "groups", "lock")
+    assert (options.deadlock_victim, options.breaker, options.breaker_reset) == ("oldest", 4, 60.0)
+    assert (options.run_timeout, options.budget_usd, options.stale_after) == (28800.0, 20.0, 180.0)
+    assert list(options.resources.items()) == [("a", 3), ("db:test", 2)]
+    assert options.wait_for_people
+
+
+@pytest.mark.parametrize("text", ["breaker = 0", 'breaker = "none"', ""])
+def test_a_breaker_that_never_opens(folders: dict[str, Path], text: str) -> None:
+    assert resolve_options(Plan(()), Flags(), load(folders, track=text), seed=1).breaker is None
+
+
+def test_flags_of_supervision_win_over_plan_and_file_and_over_what_was_journaled(folders: dict[str, Path]) -> None:
+    flags = Flags(
+        parallel="any", schedule="ready", on_conflict="allow", deadlock_victim="youngest", run_timeout="1m",
+        budget=0.0, wait=False,
+    )  # fmt: skip
+    plan = Plan((), limits=Limits(run_timeout=5.0, budget_usd=1.0))
+    config = load(folders, track=SUPERVISED)
+    before = resolve_options(plan, Flags(), config, seed=1)
+    assert (before.run_timeout, before.budget_usd) == (5.0, 1.0)
+    for options in (resolve_options(plan, flags, config, seed=1), override_options(before, flags)):
+        assert (options.parallel, options.schedule, options.on_conflict) == ("any", "ready", "allow")
+        assert (options.deadlock_victim, options.run_timeout, options.budget_usd) == ("youngest", 60.0, 0.0)
+        assert not options.wait_for_people
+    lifted = override_options(before, Flags(run_timeout="none", wait=True))
+    assert (lifted.run_timeout, lifted.wait_for_people, lifted.schedule) == (None, True, "groups")
+
+
+def test_limits_of_the_plan_win_over_those_of_the_file_and_what_is_built_in(folders: dict[str, Path]) -> None:
+    config = load(folders, track="max_tasks = 7\nmax_fan_out = 3")
+    limits = resolve_limits(Plan((), limits=Limits(max_tasks=9, max_plan_bytes=5)), config)
+    assert limits == Limits(max_tasks=9, max_fan_out=3, max_plan_bytes=5)
+    nothing = load_config(folders["project"], folders["project"], {"HOME": str(folders["home"])})
+    assert resolve_limits(Plan(()), nothing) == Limits(max_tasks=200_000)
