@@ -63,6 +63,17 @@ def test_a_group_whose_tasks_cannot_run_side_by_side(
     assert "--max-workers" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(("last", "refused"), [("d < b c", False), ("d < b", False), ("d < x", True)])
+def test_tasks_that_need_each_other_by_others_are_in_order(last: str, refused: bool) -> None:
+    made = plan_of("a", "x", "b < a x", "c < a x", last)
+    made = replace(made, groups=(Group("g", (TaskId("a"), TaskId("d")), max_workers=2),))
+    if refused:
+        with pytest.raises(PlanError, match="a .write. and d .write. run alone"):
+            effects.enforce(made, PURE)
+    else:
+        effects.enforce(made, PURE)
+
+
 @pytest.mark.parametrize("key", ["files", "outputs"])
 def test_a_pure_read_that_writes(key: str) -> None:
     writes = {key: ("dist/a.whl",)}
