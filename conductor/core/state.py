@@ -7,11 +7,12 @@ from it (what is due, which task is next) lives in `agenda` and `schedule` and i
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bus.wire import AttemptId, TaskId, dumps
+from bus.wire import AttemptId, TaskId
 from conductor.core import graph
 from conductor.core.events import AttemptEnded
 from conductor.core.graph import Graph
@@ -176,11 +177,10 @@ def digest(state: State) -> str:
     """Return the SHA-256 of everything that follows from the journal."""
     hashed = hashlib.sha256()
     slots = (list(state.running), list(state.reconciling), state.grants, state.waits, state.deadlocks)
-    head = (state.run, *slots, state.retired, state.reset_at, state.ignored)
-    hashed.update(dumps(_plain(head)).encode())
+    hashed.update(_ENCODER.encode((state.run, *slots, state.retired, state.reset_at, state.ignored)).encode())
     for task in state.order:
         values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]
-        hashed.update(dumps(_plain(values)).encode())
+        hashed.update(_ENCODER.encode(values).encode())
     return hashed.hexdigest()
 
 
@@ -188,12 +188,12 @@ _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name != "spec")
 
 
 def _plain(value: Any) -> Any:
+    """What stands for a value that JSON has no word for."""
     if isinstance(value, Phase):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in sorted(value.items())}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+        return dict(value)
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, default=_plain)

@@ -37,9 +37,13 @@ class ModelProcess(FileSystem):
         """Called before each call with its name (`append` for a write that appends); it may let others go on, kill
         anybody, or raise an error."""
         self.dead = False
-        self.about = ""
-        """What the newest call that named something named."""
+        self._named: tuple[str | bytes, ...] = ()
         self.open_files: dict[int, OpenFile] = {}
+
+    @property
+    def about(self) -> str:
+        """What the newest call that named something named."""
+        return " ".join(map(os.fsdecode, self._named))
 
     # --- life and descriptors ---------------------------------------------------------------------------------------
 
@@ -60,7 +64,7 @@ class ModelProcess(FileSystem):
             raise Killed
         self.calls += 1
         if names:
-            self.about = " ".join(map(os.fsdecode, names))
+            self._named = names
         if self.calls == self.dies_at:
             self.kill()
             raise Killed

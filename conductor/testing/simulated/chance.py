@@ -12,11 +12,19 @@ from unittest import mock
 from bus import journal, recovery, reserve, room, snapshots
 from conductor.runtime import driver
 
+PID = 4242
+"""Of whoever is asked."""
+
 
 @contextmanager
 def all_from(random: Random, wall: Callable[[], float]) -> Iterator[None]:
-    """Let ids be drawn from `random` and time stamps come from `wall`, for as long as the context lasts."""
-    with mock.patch.object(os, "urandom", random.randbytes), mock.patch.object(time, "time", wall):
+    """Let ids be drawn from `random`, time stamps come from `wall`, and our own pid be the same in each run, for as long
+    as the context lasts."""
+    with (
+        mock.patch.object(os, "urandom", random.randbytes),
+        mock.patch.object(os, "getpid", lambda: PID),
+        mock.patch.object(time, "time", wall),
+    ):
         yield
 
 

@@ -63,7 +63,7 @@ class Strikes:
 
     def before_call(self, process: ModelProcess, call: str) -> bool:
         """Let something go wrong, perhaps; False where nobody may go on in between."""
-        if call in DESTRUCTIVE and process in self._usurped:
+        if self._usurped and call in DESTRUCTIVE and process in self._usurped:
             return False
         if trouble := self._fuse.next(call, process):
             if self._is_possible(trouble, process, call):
