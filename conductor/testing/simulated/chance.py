@@ -18,11 +18,11 @@ PID = 4242
 
 @contextmanager
 def all_from(random: Random, wall: Callable[[], float]) -> Iterator[None]:
-    """Let ids be drawn from `random`, time stamps come from `wall`, and our own pid be the same in each run, for as long
-    as the context lasts."""
+    """Let ids be drawn from `random`, time stamps come from `wall`, and our pid be the same in each run, for as long as
+    the context lasts."""
     with (
         mock.patch.object(os, "urandom", random.randbytes),
-        mock.patch.object(os, "getpid", lambda: PID),
+        mock.patch.object(os, "getpid", return_value=PID),
         mock.patch.object(time, "time", wall),
     ):
         yield
