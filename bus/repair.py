@@ -89,12 +89,13 @@ class _Repair:
         self._plan_again = plan_again
         self._fs = folders.fs
         self._follower = follower
-        for name in layout.FOLDERS:
-            folders.make(name)
-        self._quarantine = Quarantine(folders, Ours(folders, lock).check_lock)
-        self._survey = Survey(folders)
         self._moved: list[str] = []
         self._said: list[str] = []
+        self._quarantine = Quarantine(folders, Ours(folders, lock).check_lock)
+        folders.evict = self._evict
+        for name in layout.FOLDERS:
+            folders.make(name)
+        self._survey = Survey(folders)
 
     def run(self) -> list[str]:
         """Do it, and return what to say."""
@@ -113,6 +114,12 @@ class _Repair:
         self._begin_active(missing=missing)
         self._admit_lost_end()
         return [*self._moved, *self._said]
+
+    def _evict(self, name: str, at: int, reason: str) -> None:
+        """Set aside what stood in the place of a folder; what cannot be moved lies beside it and harms nobody."""
+        with suppress(OSError):
+            self._quarantine.take(name, at, reason)
+            self._tell(name, "was moved to")
 
     def _restore_format(self) -> None:
         try:

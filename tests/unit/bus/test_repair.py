@@ -471,3 +471,17 @@ def test_what_stands_behind_a_damaged_record_goes_with_the_end_of_the_file_befor
     assert texts(root) == ALL[:7]
     assert repair(root) == []
     assert state(root) == ALL[:7]
+
+
+@pytest.mark.parametrize("folder", [layout.ARCHIVE, layout.QUARANTINE, layout.TMP])
+def test_a_file_in_the_place_of_a_folder_does_not_keep_a_repair_from_mending_the_rest(root: Path, folder: str) -> None:
+    """No start puts it aside while FORMAT is missing, so the repair has to."""
+    filled(root, snapshot=False)
+    (root / layout.FORMAT).unlink()
+    for inner in (root / folder).iterdir():
+        inner.unlink()
+    (root / folder).rmdir()
+    (root / folder).write_bytes(b"x")
+    said = repair(root)
+    assert any(f"stood in the place of the folder {folder}" in line for line in said)
+    assert state(root) == ALL
