@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bus.wire import AttemptId, TaskId
-from conductor.core.changes import Moment, cell, current, ignore, illegal, set_status, tell
+from conductor.core import budget, gates, providers, timers
+from conductor.core.changes import Moment, cell, current, decided, illegal, set_status, tell
 from conductor.core.events import (
     AttemptAdopted,
     AttemptEnded,
@@ -33,18 +33,31 @@ from conductor.core.events import (
     WorkerDispatched,
     WorkerGone,
 )
-from conductor.core.policy import BLAMELESS, FREE
+from conductor.core.health import PROVIDER_CLASSES
+from conductor.core.policy import BLAMELESS, FREE, UNKILLABLE
+from conductor.core.reload import plan_reloaded
 from conductor.core.rounds import (
     FAIL_FAST,
     control,
     plan_edited,
     run_ended,
+    run_gave_up,
     run_of,
     run_resumed,
     run_started,
     too_many_restarts,
 )
-from conductor.core.state import MAX_PROGRESS, State, Task
+from conductor.core.state import MAX_PROGRESS, State
+from conductor.core.supervision import (
+    ApprovalAsked,
+    ManualOpened,
+    PlanReloaded,
+    ProviderPaused,
+    ProviderResumed,
+    RunGaveUp,
+    TaskCancelled,
+    UsageReported,
+)
 from conductor.core.task import (
     Backoff,
     Blocked,
@@ -59,7 +72,7 @@ from conductor.core.task import (
     Skipped,
     Vanished,
 )
-from conductor.core.transitions import ATTEMPT_STOPPED, DEPENDENCIES_DONE, IGNORED, IllegalTransition
+from conductor.core.transitions import ATTEMPT_GIVEN_UP, ATTEMPT_STOPPED, DEPENDENCIES_DONE
 from conductor.core.wait_changes import (
     deadlock_detected,
     deadlock_resolved,
@@ -79,26 +92,32 @@ from conductor.core.wait_events import (
     WaitEnded,
 )
 
-RETRY_KEY = "retry:"
-"""Timers of this prefix end the back-off of the task named behind it."""
+_NO_RESTART = PROVIDER_CLASSES | BLAMELESS
+"""Classes of failures behind which another attempt says nothing of how the run does."""
 
 
 def apply(state: State, event: Event, moment: Moment) -> None:
     """Change the state by one event of the journal. Raises IllegalTransition, having changed nothing."""
     _APPLY[type(event)](state, event, moment)
+    if state.run is not None and not (isinstance(event, ControlReceived) and event.ahead):
+        state.run.seen = moment.now
 
 
 # --- attempts -------------------------------------------------------------------------------------------------------
 
 
 def _dispatched(state: State, event: WorkerDispatched, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task)
+    task = decided(state, event.TYPE, event.task)
     if event.number <= task.number:
         raise illegal(task, f"{event.TYPE} with number {event.number}")
     task.attempt, task.number = event.attempt, event.number
     task.report = task.progress = task.usage = task.commit = task.ended_at = task.life = None
     task.stale = False
-    task.started_at = moment.wall
+    task.started_at, task.letters = moment.wall, {}
+    run = run_of(state)
+    for group in state.timed.get(task.id, ()):
+        run.groups_since.setdefault(group.id, run.clock(moment.now))
+    providers.dispatched(state, run, task)
     set_status(state, task, Running(event.attempt, event.number), moment)
     tell(task, event.TYPE, f"~{task.number}")
 
@@ -139,61 +158,54 @@ def _exited(state: State, event: ResultReceived | WorkerGone | LaunchFailed, out
     state.reconciling.pop(task.id, None)
     if isinstance(event, ResultReceived):
         task.report = event.exit.report or task.report
-        task.usage = event.exit.usage
+        task.usage = event.exit.usage or task.usage
     set_status(state, task, Exited(event.attempt, task.number, task.status.stopping, outcome), moment)
     tell(task, event.TYPE, f"~{task.number}")
 
 
 def _stop_decided(state: State, event: StopDecided, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task, event.attempt)
+    task = decided(state, event.TYPE, event.task, event.attempt)
     set_status(state, task, Running(event.attempt, task.number, event.reason), moment)
     tell(task, event.TYPE, f"~{task.number}", event.reason)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
-    free = event.error_class in FREE
-    task = _decided(state, ATTEMPT_STOPPED if free else event.TYPE, event.task, event.attempt)
+    free, run = event.error_class in FREE, run_of(state)
+    row = ATTEMPT_STOPPED if free else ATTEMPT_GIVEN_UP if event.error_class == UNKILLABLE else event.TYPE
+    task = decided(state, row, event.task, event.attempt)
     task.last, task.ended_at = event, moment.wall
     task.started += event.started
     if event.error_class is None:
-        run_of(state).restarts.clear()
-    elif not free:
+        run.restarts.clear()
+    elif not free and not providers.free_of_charge(state, run, task, event.error_class):
         if event.counted:
             task.used += 1
         else:
             kind = event.error_class if event.started else "never_started"
             task.uncounted = {**task.uncounted, kind: task.uncounted.get(kind, 0) + 1}
+    run.spent += budget.cost_of(task.usage)
+    providers.attempt_ended(state, run, task, event)
     ended = Ended(event.attempt, event.number, event.error_class, event.message, event.counted)
     set_status(state, task, Ready() if free else ended, moment)
     tell(task, event.TYPE, f"~{task.number}", event.error_class or "success")
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task)
+    task = decided(state, event.TYPE, event.task)
     run = run_of(state)
-    if run.options.restart_intensity is not None and event.error_class not in BLAMELESS:
+    if run.options.restart_intensity is not None and event.error_class not in _NO_RESTART:
         run.restarts.append(moment.now)
     run.gave_up = run.gave_up or too_many_restarts(run, moment)
     set_status(state, task, Backoff(event.delay, moment.now), moment)
     tell(task, event.TYPE, f"~{event.number}")
 
 
-def _timer_fired(state: State, event: TimerFired, moment: Moment) -> None:
-    id = TaskId(event.key.removeprefix(RETRY_KEY))
-    task = state.tasks.get(id) if event.key.startswith(RETRY_KEY) else None
-    if task is None or cell(task, event.TYPE) is IGNORED:
-        ignore(state, event.TYPE)
-        return
-    set_status(state, task, Ready(), moment)
-    tell(task, event.TYPE)
-
-
 # --- ends of tasks --------------------------------------------------------------------------------------------------
 
 
 def _completed(state: State, event: TaskCompleted, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task)
-    task.commit, task.ended_at = event.commit_sha, moment.wall
+    task = decided(state, event.TYPE, event.task)
+    task.commit, task.ended_at, task.ordered = event.commit_sha, moment.wall, None
     set_status(state, task, Done(event.attempt), moment)
     tell(task, event.TYPE)
     for dependant in state.dependants(task):
@@ -203,39 +215,25 @@ def _completed(state: State, event: TaskCompleted, moment: Moment) -> None:
 
 
 def _failed(state: State, event: TaskFailed, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task)
+    task = decided(state, event.TYPE, event.task)
     run = run_of(state)
     if run.options.fail_fast:
         run.gave_up = run.gave_up or FAIL_FAST
-    task.ended_at = moment.wall
+    task.ended_at, task.ordered, task.approved = moment.wall, None, False
     set_status(state, task, Failed(event.error_class, event.error), moment)
     tell(task, event.TYPE, event.error_class)
 
 
 def _blocked(state: State, event: TaskBlocked, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task)
+    task = decided(state, event.TYPE, event.task)
     set_status(state, task, Blocked(event.blocked_by), moment)
     tell(task, event.TYPE, *event.blocked_by[:3])
 
 
 def _skipped(state: State, event: TaskSkipped, moment: Moment) -> None:
-    task = _decided(state, event.TYPE, event.task)
+    task = decided(state, event.TYPE, event.task)
     set_status(state, task, Skipped(event.reason), moment)
     tell(task, event.TYPE, event.reason)
-
-
-# --- shared -----------------------------------------------------------------------------------------------------------
-
-
-def _decided(state: State, name: str, id: TaskId, attempt: AttemptId | None = None) -> Task:
-    """Return the task of a decision. Decisions are never late: what does not fit is impossible."""
-    task = state.tasks.get(id)
-    if task is None:
-        raise IllegalTransition(name, "a plan without it", task=id)
-    if attempt is not None and task.attempt != attempt:
-        raise illegal(task, f"{name} of attempt {attempt}")
-    cell(task, name)
-    return task
 
 
 _APPLY: dict[type[Event], Callable[[State, Any, Moment], None]] = {
@@ -254,11 +252,19 @@ _APPLY: dict[type[Event], Callable[[State, Any, Moment], None]] = {
     StopDecided: _stop_decided,
     AttemptEnded: _attempt_ended,
     RetryScheduled: _retry_scheduled,
-    TimerFired: _timer_fired,
+    TimerFired: timers.fired,
     TaskCompleted: _completed,
     TaskFailed: _failed,
     TaskBlocked: _blocked,
     TaskSkipped: _skipped,
+    TaskCancelled: gates.task_cancelled,
+    ApprovalAsked: gates.approval_asked,
+    ManualOpened: gates.manual_opened,
+    ProviderPaused: providers.paused,
+    ProviderResumed: providers.resumed,
+    RunGaveUp: run_gave_up,
+    UsageReported: budget.usage_reported,
+    PlanReloaded: plan_reloaded,
     GrantSeen: grant_seen,
     GrantGone: grant_gone,
     WaitBegan: wait_began,

@@ -60,6 +60,11 @@ def illegal(task: Task, name: str) -> IllegalTransition:
     return IllegalTransition(name, type(task.status).__name__.lower(), task=task.id, story=task.story)
 
 
+def ignore(state: State, name: str) -> None:
+    """Count an event that means nothing now."""
+    state.ignored[name] = state.ignored.get(name, 0) + 1
+
+
 def current(state: State, name: str, id: TaskId, attempt: AttemptId) -> Task | None:
     """Return the task of a fact about its newest attempt; None, counted, where the fact is late or means nothing."""
     task = state.tasks.get(id)
@@ -69,9 +74,15 @@ def current(state: State, name: str, id: TaskId, attempt: AttemptId) -> Task | N
     return task
 
 
-def ignore(state: State, name: str) -> None:
-    """Count an event that means nothing now."""
-    state.ignored[name] = state.ignored.get(name, 0) + 1
+def decided(state: State, name: str, id: TaskId, attempt: AttemptId | None = None) -> Task:
+    """Return the task of a decision. Decisions are never late: what does not fit is impossible."""
+    task = state.tasks.get(id)
+    if task is None:
+        raise IllegalTransition(name, "a plan without it", task=id)
+    if attempt is not None and task.attempt != attempt:
+        raise illegal(task, f"{name} of attempt {attempt}")
+    cell(task, name)
+    return task
 
 
 def set_status(state: State, task: Task, status: Status, moment: Moment) -> None:

@@ -4,83 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 from bus.strict import WireError
 from bus.wire import AttemptId, Record, TaskId, exit_from_json, to_json
-from conductor.core.events import (
-    AttemptAdopted,
-    AttemptEnded,
-    ControlReceived,
-    Event,
-    LaunchFailed,
-    PlanEdited,
-    ProgressReceived,
-    ReportReceived,
-    ResultReceived,
-    RetryScheduled,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    StopDecided,
-    TaskBlocked,
-    TaskCompleted,
-    TaskFailed,
-    TaskSkipped,
-    TimerFired,
-    WorkerDispatched,
-    WorkerGone,
-)
+from conductor.core.events import Event, ProgressReceived, ReportReceived, ResultReceived, RunResumed, RunStarted
+from conductor.core.supervision import PlanReloaded, UsageReported
 from conductor.core.task import Plan, RunOptions
-from conductor.core.wait_events import (
-    AttemptLife,
-    DeadlockDetected,
-    DeadlockResolved,
-    GrantGone,
-    GrantSeen,
-    WaitBegan,
-    WaitEnded,
-)
 
 Encoded = tuple[str, TaskId | None, AttemptId | None, dict[str, Any]]
 """(type, task, attempt, payload)."""
 
-EVENTS: Mapping[str, type[Event]] = {
-    event.TYPE: event
-    for event in (
-        RunStarted,
-        RunResumed,
-        ResultReceived,
-        ReportReceived,
-        ProgressReceived,
-        WorkerGone,
-        LaunchFailed,
-        AttemptAdopted,
-        TimerFired,
-        ControlReceived,
-        PlanEdited,
-        WorkerDispatched,
-        StopDecided,
-        AttemptEnded,
-        RetryScheduled,
-        TaskCompleted,
-        TaskFailed,
-        TaskBlocked,
-        TaskSkipped,
-        RunEnded,
-        GrantSeen,
-        GrantGone,
-        WaitBegan,
-        WaitEnded,
-        AttemptLife,
-        DeadlockDetected,
-        DeadlockResolved,
-    )
-}
+EVENTS: Mapping[str, type[Event]] = {event.TYPE: event for event in get_args(Event)}
 """All types that the machine knows, by their word in the journal."""
 
 _ENVELOPE = ("task", "attempt")
-_INLINE: Mapping[type[Event], str] = {ResultReceived: "exit", ReportReceived: "report"}
+_INLINE: Mapping[type[Event], str] = {
+    ResultReceived: "exit",
+    ReportReceived: "report",
+    UsageReported: "usage",
+}
 """Events whose payload is what the worker handed in, as it is, and the field that holds it."""
 
 _PAYLOAD = {
@@ -154,8 +97,8 @@ def _build(kind: type[Event], record: Record, plan_of: Callable[[str], Plan]) ->
     values: dict[str, Any] = {name: getattr(record, name) for name in shape.envelope}
     if kind is ResultReceived:
         values["exit"] = exit_from_json(payload)
-    elif kind is ReportReceived:
-        values["report"] = payload
+    elif kind in (ReportReceived, UsageReported):
+        values[_INLINE[kind]] = payload
     elif kind is ProgressReceived:  # what a worker hands in may lack either
         values["pct"], values["text"] = payload.get("pct"), payload.get("text") or ""
     else:
@@ -169,7 +112,7 @@ def _build(kind: type[Event], record: Record, plan_of: Callable[[str], Plan]) ->
                 values[name] = tuple(values[name])
     if "options" in values:
         values["options"] = _options(values["options"])
-    if kind is RunStarted:
+    if kind in (RunStarted, PlanReloaded):
         values["plan"] = plan_of(values["plan_sha"])
     return kind(**values)
 

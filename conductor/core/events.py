@@ -12,6 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bus.wire import AttemptId, ExitRecord, TaskId
+from conductor.core.supervision import (
+    ApprovalAsked,
+    ManualOpened,
+    PlanReloaded,
+    ProviderPaused,
+    ProviderResumed,
+    RunGaveUp,
+    TaskCancelled,
+    UsageReported,
+)
 from conductor.core.task import Plan, RunOptions
 from conductor.core.wait_events import WaitDecision, WaitFact
 
@@ -124,8 +134,8 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class ControlReceived:
-    """An operator's verb, or a signal: `drain` (Ctrl-C once, `stop --drain`), `stop` (Ctrl-C twice, TERM, `stop`), and
-    `reset`, which is recorded only while no round is under way.
+    """An operator's verb, or a signal: `drain` (Ctrl-C once, `stop --drain`), `stop` (Ctrl-C twice, TERM, `stop`),
+    `reset`, which is recorded only while no round is under way, and the orders of `conductor.core.orders`.
 
     Verbs that the machine does not know are ignored by name (they are journaled and shown).
     """
@@ -133,11 +143,19 @@ class ControlReceived:
     TYPE: ClassVar[str] = "CONTROL"
     verb: str
     who: str
-    """`signal:INT`, `signal:TERM`, or `operator:<user>`."""
+    """`signal:INT`, `signal:TERM`, `operator:<user>`, or `claim` (a file that somebody made in `events/`)."""
     target: str | None = None
+    """A task; of `answer` the question, of `unlock` a path, of `resume` the worker kind or nothing."""
     text: str | None = None
     tasks: tuple[TaskId, ...] = ()
-    """Of `reset` with a target: the tasks that go back to pending, that is the target and all that depend on it."""
+    """The tasks that the order changes, found by `Machine.resolve` before it is recorded. Of `reset` with a target: the
+    target and all that depend on it. Of `retry`: all that go back to pending. Of orders about one task: that one."""
+    refused: str | None = None
+    """Why it means nothing now, in a sentence; found by `Machine.resolve`. A refused order changes nothing."""
+    task: TaskId | None = None
+    """The task that the order is about, found by `Machine.resolve`, so that its story tells of it."""
+    ahead: bool = False
+    """Whether it was recorded while no conductor was at work: a `pause` then holds for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +295,8 @@ Fact = (
     | ControlReceived
     | PlanEdited
     | WaitFact
+    | PlanReloaded
+    | UsageReported
 )
 Decision = (
     WorkerDispatched
@@ -287,6 +307,12 @@ Decision = (
     | TaskFailed
     | TaskBlocked
     | TaskSkipped
+    | TaskCancelled
+    | ApprovalAsked
+    | ManualOpened
+    | ProviderPaused
+    | ProviderResumed
+    | RunGaveUp
     | RunEnded
     | WaitDecision
 )

@@ -60,4 +60,17 @@ class CancelTimer:
     key: str
 
 
-Instruction = Journal | LaunchWorker | TerminateWorker | CloseAttempt | StartTimer | CancelTimer
+@dataclass(frozen=True, slots=True)
+class DeliverText:
+    """Put a text into the `in/` folder of a running attempt: an answer, or what an operator wants of it.
+
+    Key: attempt and name; a conductor that takes over is asked to do it again.
+    """
+
+    attempt: AttemptId
+    name: str
+    """`answer-<id of the question>`, or `<8 digits>-steer.md`."""
+    text: str
+
+
+Instruction = Journal | LaunchWorker | TerminateWorker | CloseAttempt | StartTimer | CancelTimer | DeliverText

@@ -33,6 +33,9 @@ says so by this word in `why`."""
 BLAMELESS = frozenset({REBOOT, "deadlock_victim", "stale_token"})
 """Classes of ends that say nothing about how the run does: they are no restarts of its intensity."""
 
+UNKILLABLE = "unkillable"
+"""Class of an attempt that could not be ended: what is left of it keeps what it holds."""
+
 FREE = frozenset({STOPPED, CONDUCTOR_DIED, SHORTAGE})
 """Classes that cost a task nothing at all: it goes back, as if the attempt had not been made."""
 

@@ -25,7 +25,7 @@ def affected(state: State, named: Iterable[TaskId]) -> tuple[TaskId, ...]:
         if index not in found and not any(need in found for need in needs):
             continue
         found.add(index)
-        if not isinstance(state.order[index].status, Blocked) or not _causes(state, state.order[index], kept):
+        if not isinstance(state.order[index].status, Blocked) or not causes(state, state.order[index], kept):
             kept.add(index)
     return tuple(state.order[index].id for index in sorted(kept))
 
@@ -49,8 +49,8 @@ def take_back(state: State, event: ControlReceived) -> None:
         tell(task, RESET)
     for task in (state.order[index] for index in state.graph.order):
         if task.index in tasks or (isinstance(task.status, Blocked) and not named.isdisjoint(task.status.by)):
-            causes = _causes(state, task, ())
-            task.status = Blocked(causes) if causes else Pending()
+            found = causes(state, task)
+            task.status = Blocked(found) if found else Pending()
     count_open(state)
     if tasks and state.run:
         state.run.end, state.run.reason, state.run.stopped_by = "stopped", "reset", event.who
@@ -65,7 +65,7 @@ def count_open(state: State) -> None:
     state.recount()
 
 
-def _causes(state: State, task: Task, but: Iterable[int]) -> tuple[TaskId, ...]:
+def causes(state: State, task: Task, but: Iterable[int] = ()) -> tuple[TaskId, ...]:
     """Return the failed and cancelled tasks that block a task by a direct dependency other than `but`."""
     found: dict[TaskId, None] = {}
     for dependency in state.dependencies(task):

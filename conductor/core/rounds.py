@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from conductor.core import graph
+from conductor.core import budget, orders
 from conductor.core.changes import Moment, cell, ignore, illegal, set_status
 from conductor.core.events import ControlReceived, PlanEdited, RunEnded, RunResumed, RunStarted
+from conductor.core.gates import holds_work
 from conductor.core.resets import count_open, forget, take_back
 from conductor.core.state import Run, State, Task
+from conductor.core.supervision import RunGaveUp
 from conductor.core.task import Backoff, Failed, Pending, Ready, Running
 from conductor.core.transitions import (
     IGNORED,
@@ -41,8 +43,12 @@ def run_started(state: State, event: RunStarted, moment: Moment) -> None:
         cell(known, event.TYPE)
     before = state.tasks
     plan = event.plan
-    state.plan, state.graph = plan, graph.build(plan.tasks)
+    state.follow(plan)
     state.run = Run(event.run, event.plan_sha, event.project, event.options, moment.wall, source_sha=event.source_sha)
+    state.run.since, state.run.paused_by, state.paused_ahead = moment.now, state.paused_ahead, None
+    state.providers = {}
+    for health in state.health.values():
+        health.in_a_row = health.strikes = 0
     planned = {spec.id for spec in plan.tasks}
     state.retired.update((id, task.number) for id, task in before.items() if id not in planned and task.number)
     state.tasks = {}
@@ -63,7 +69,7 @@ def run_started(state: State, event: RunStarted, moment: Moment) -> None:
 
 def _renew(task: Task) -> None:
     """Begin a round: what is done stays done; what had ended otherwise gets fresh budgets; the rest keeps its own."""
-    if cell(task, RunStarted.TYPE) is IGNORED:
+    if cell(task, RunStarted.TYPE) is IGNORED or holds_work(task):
         return
     if not isinstance(task.status, (Pending, Ready)):
         task.used, task.uncounted = 0, {}
@@ -75,10 +81,13 @@ def run_resumed(state: State, event: RunResumed, moment: Moment) -> None:
     """Let another conductor go on with the round."""
     run, phase = _current_run(state, event.TYPE)
     run.phase, run.stopping, run.stopped_by = phase, False, None  # a stop binds the conductor that it was meant for
+    run.worked += run.seen - run.since
+    run.since, run.paused_by, state.paused_ahead = moment.now, state.paused_ahead, None
     run.options = event.options
     run.resumed += 1
     failed = state.tally[Failed] > 0
     run.gave_up = FAIL_FAST if event.options.fail_fast and failed else too_many_restarts(run, moment)
+    budget.heed(state, run)
     state.reconciling = {id: None for id in state.running if isinstance(state.tasks[id].status, Running)}
 
 
@@ -92,9 +101,12 @@ def _current_run(state: State, name: str) -> tuple[Run, Phase]:
 def control(state: State, event: ControlReceived, moment: Moment) -> None:
     """Follow an operator's order, if it is one that the machine knows and means something now."""
     run, name = state.run, _VERBS.get(event.verb)
+    if name is None:
+        _ordered(state, event, moment)
+        return
     if name == RESET and event.target is None:
         name = RESET_ALL
-    phase = _next_phase(state, name) if name else None
+    phase = _next_phase(state, name)
     if run is None or phase is None:
         ignore(state, event.TYPE)
     elif name == RESET_ALL:
@@ -105,6 +117,20 @@ def control(state: State, event: ControlReceived, moment: Moment) -> None:
         run.phase = phase
         run.stopping = run.stopping or event.verb == "stop"
         run.stopped_by = event.who
+
+
+def _ordered(state: State, event: ControlReceived, moment: Moment) -> None:
+    """Follow an operator's other orders; `refused` of an older record may be missing, the reason is there still."""
+    if event.refused is not None or orders.refusal(state, event) is not None:
+        ignore(state, event.TYPE)
+    else:
+        orders.obey(state, event, moment)
+
+
+def run_gave_up(state: State, event: RunGaveUp, moment: Moment) -> None:
+    """Start nothing more in this round."""
+    run, _ = _current_run(state, event.TYPE)
+    run.gave_up = run.gave_up or event.reason
 
 
 def plan_edited(state: State, event: PlanEdited, moment: Moment) -> None:

@@ -16,10 +16,11 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from bus.wire import AttemptId, JsonObject
-from conductor.core import graph
 from conductor.core.events import AttemptEnded
+from conductor.core.health import Health, ProviderPause
 from conductor.core.state import Run, State, Task
 from conductor.core.task import (
+    AwaitsApproval,
     Backoff,
     Blocked,
     Cancelled,
@@ -27,6 +28,7 @@ from conductor.core.task import (
     Ended,
     Exited,
     Failed,
+    Manual,
     Pending,
     Plan,
     Ready,
@@ -64,6 +66,9 @@ def dump(state: State) -> JsonObject | None:
         "grants": [_row(one) for one in state.grants.values()],
         "waits": [_row(one) for one in state.waits.values()],
         "deadlocks": [_row(one) for one in state.deadlocks.values()],
+        "paused_ahead": state.paused_ahead,
+        "health": {kind: _values(one) for kind, one in state.health.items()},
+        "providers": {kind: _values(one) for kind, one in state.providers.items()},
     }
 
 
@@ -83,7 +88,6 @@ def load(data: JsonObject, plan: Plan) -> State:
     try:
         order = _tasks(data["tasks"], plan)
         state = State(
-            plan=plan,
             run=None if data["run"] is None else _read_run(data["run"]),
             tasks={task.id: task for task in order},
             running={order[index].id: None for index in data["running"]},
@@ -94,13 +98,20 @@ def load(data: JsonObject, plan: Plan) -> State:
             grants={name_of(one.attempt, one.id): one for one in _rows(Grant, data["grants"])},
             waits={name_of(one.attempt, one.id): one for one in _rows(Wait, data["waits"])},
             deadlocks={one.id: one for one in _rows(Deadlock, data["deadlocks"])},
-            graph=graph.build(plan.tasks),
+            paused_ahead=data["paused_ahead"],
+            health={kind: Health(**one) for kind, one in data["health"].items()},
+            providers={kind: ProviderPause(**one) for kind, one in data["providers"].items()},
             order=order,
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise NotUnderstood(f"the snapshot is not what was written: {error!r}") from error
+    state.follow(plan)
     state.recount()
     return state
+
+
+def _values(one: Health | ProviderPause) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 # --- the run --------------------------------------------------------------------------------------------------------
@@ -119,7 +130,19 @@ def _read_run(data: Mapping[str, Any]) -> Run:
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
-_KEPT: tuple[StatusType, ...] = (Pending, Ready, Backoff, Running, Done, Failed, Blocked, Skipped, Cancelled)
+_KEPT: tuple[StatusType, ...] = (
+    Pending,
+    Ready,
+    Backoff,
+    Running,
+    Done,
+    Failed,
+    Blocked,
+    Skipped,
+    Cancelled,
+    AwaitsApproval,
+    Manual,
+)
 """Statuses that outlive a pass. The number of one is its place here."""
 
 _VALUES = {kind: tuple(one.name for one in fields(kind)) for kind in _KEPT}
@@ -163,6 +186,7 @@ def _tasks(columns: Mapping[str, list[Any]], plan: Plan) -> list[Task]:
     of["life"] = [one and Life(*one) for one in columns["life"]]
     of["story"] = [stories[number] for number in columns["story"]]
     of["progress"] = [_frozen(one) for one in of["progress"]]
+    of["ordered"] = [_frozen(one) for one in of["ordered"]]
     return [Task(*row) for row in zip(plan.tasks, *(of[name] for name in _ORDER), strict=True)]
 
 
@@ -224,5 +248,7 @@ def fingerprint(*kinds: type[Any]) -> str:
     return hashlib.sha256(repr((FORMAT, shape)).encode()).hexdigest()[:16]
 
 
-FINGERPRINT = fingerprint(State, Run, RunOptions, Task, AttemptEnded, Grant, Wait, Deadlock, Life, *_KEPT)
+FINGERPRINT = fingerprint(
+    State, Run, RunOptions, Task, AttemptEnded, Grant, Wait, Deadlock, Life, Health, ProviderPause, *_KEPT
+)
 """Names and types of everything that is written: another build's differ."""

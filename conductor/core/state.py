@@ -16,7 +16,8 @@ from bus.wire import AttemptId, TaskId
 from conductor.core import graph
 from conductor.core.events import AttemptEnded
 from conductor.core.graph import Graph
-from conductor.core.task import Exited, Pending, Plan, Running, RunOptions, Status, TaskSpec
+from conductor.core.health import Health, ProviderPause
+from conductor.core.task import Exited, Group, Pending, Plan, Running, RunOptions, Status, TaskSpec
 from conductor.core.transitions import STATUSES, Phase, StatusType
 from conductor.core.waits import Deadlock, Grant, Life, Wait
 
@@ -65,6 +66,14 @@ class Task:
     """Wall clock at the newest verdict or the task's final event; for people."""
     story: tuple[str, ...] = ()
     """The last events that concerned the task, oldest first."""
+    ordered: tuple[str, str, str] | None = None
+    """An operator's order that is not carried out yet: verb (`cancel`, `complete`, `fail`, `approve`, `reject`, or
+    `timeout` of a manual task's own limit), who, and a text, perhaps empty. It outlives a round that is over."""
+    approved: bool = False
+    """Whether somebody let the task begin; holds until it fails or is cancelled."""
+    letters: dict[str, str] = field(default_factory=dict)
+    """What operators told the newest attempt (answers, steering), by the name of its file, to be delivered again by a
+    conductor that takes over."""
 
     @property
     def id(self) -> TaskId:
@@ -102,10 +111,28 @@ class Run:
     """SHA-256 of the file that the plan was read from, as it was last seen; None where that was not noted."""
     edited: tuple[str, ...] = ()
     """What is different in that file since the round began, in words."""
+    paused_by: str | None = None
+    """Who asked that nothing new is started; None while the run is not paused."""
+    spent: float = 0.0
+    """US dollars that ended attempts of this round reported; those of running ones come on top."""
+    since: float = 0.0
+    """Journal time at which the conductor of now began."""
+    seen: float = 0.0
+    """Journal time of the newest event."""
+    worked: float = 0.0
+    """Seconds that earlier conductors of this round were at work, as far as their events tell."""
+    groups_since: dict[str, float] = field(default_factory=dict)
+    """By group with a time limit of which a task was started: when the first one was, on `clock`."""
+    groups_expired: list[str] = field(default_factory=list)
+    """Groups whose time limit has run out."""
     end: str | None = None
     """done | failed | stopped | escalated, once ended."""
     reason: str | None = None
     ended_at: float | None = None
+
+    def clock(self, now: float) -> float:
+        """Return the seconds of the round with a conductor at work, at the journal time `now`."""
+        return self.worked + now - self.since
 
 
 @dataclass(slots=True)
@@ -131,12 +158,27 @@ class State:
     """Deadlocks whose victim has not ended yet, by id."""
     ignored: dict[str, int] = field(default_factory=dict)
     """Late and repeated events, counted by type."""
+    paused_ahead: str | None = None
+    """Who asked, while no conductor was at work, that the next one begins paused."""
+    health: dict[str, Health] = field(default_factory=dict)
+    """By worker kind, over all rounds."""
+    providers: dict[str, ProviderPause] = field(default_factory=dict)
+    """Worker kinds that are paused."""
     tally: dict[StatusType, int] = field(default_factory=lambda: dict.fromkeys(STATUSES, 0))
     """Number of tasks in each status."""
     graph: Graph = field(default_factory=lambda: graph.build(()))
     """Follows from `plan`."""
+    timed: dict[TaskId, tuple[Group, ...]] = field(default_factory=dict)
+    """Groups with a time limit, by task. Follows from `plan`."""
     order: list[Task] = field(default_factory=list)
     """The tasks by place in the plan."""
+
+    def follow(self, plan: Plan) -> None:
+        """Take over a plan, and what follows from it alone; the tasks are the caller's."""
+        self.plan, self.graph, self.timed = plan, graph.build(plan.tasks), {}
+        for group in plan.groups:
+            for id in group.tasks if group.timeout else ():
+                self.timed[id] = (*self.timed.get(id, ()), group)
 
     @property
     def phase(self) -> Phase:
@@ -177,7 +219,8 @@ def digest(state: State) -> str:
     """Return the SHA-256 of everything that follows from the journal."""
     hashed = hashlib.sha256()
     slots = (list(state.running), list(state.reconciling), state.grants, state.waits, state.deadlocks)
-    hashed.update(_ENCODER.encode((state.run, *slots, state.retired, state.reset_at, state.ignored)).encode())
+    head = (state.run, *slots, state.retired, state.reset_at, state.ignored)
+    hashed.update(_ENCODER.encode((*head, state.paused_ahead, state.health, state.providers)).encode())
     for task in state.order:
         values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]
         hashed.update(_ENCODER.encode(values).encode())

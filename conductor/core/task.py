@@ -269,6 +269,24 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitsApproval:
+    """Stands at its gate: a person is to approve or reject it. No slot, no files."""
+
+    when: str
+    """`before` its first attempt, or `after` its work was done: that work outlives the round."""
+    attempt: AttemptId | None
+    """The attempt whose work is to be approved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """A person is to do it: no slot, no files, and no time limit unless the task has one."""
+
+    since: float
+    """Seconds with a conductor in this round (`Run.clock`) at which it could be done."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """Complete."""
 
@@ -306,4 +324,18 @@ class Cancelled:
     who: str
 
 
-Status = Pending | Ready | Backoff | Running | Exited | Ended | Done | Failed | Blocked | Skipped | Cancelled
+Status = (
+    Pending
+    | Ready
+    | Backoff
+    | Running
+    | Exited
+    | Ended
+    | Done
+    | Failed
+    | Blocked
+    | Skipped
+    | Cancelled
+    | AwaitsApproval
+    | Manual
+)

@@ -12,6 +12,7 @@ from typing import Final
 
 from bus.wire import TaskId
 from conductor.core.task import (
+    AwaitsApproval,
     Backoff,
     Blocked,
     Cancelled,
@@ -19,6 +20,7 @@ from conductor.core.task import (
     Ended,
     Exited,
     Failed,
+    Manual,
     Pending,
     Ready,
     Running,
@@ -52,6 +54,8 @@ STATUSES: Final[tuple[StatusType, ...]] = (
     Blocked,
     Skipped,
     Cancelled,
+    AwaitsApproval,
+    Manual,
 )
 
 DEPENDENCIES_DONE: Final = "DEPENDENCIES_DONE"
@@ -64,44 +68,70 @@ been made."""
 RESET: Final = "RESET"
 """A CONTROL `reset` that names tasks, for each of them."""
 
+ATTEMPT_GIVEN_UP: Final = "ATTEMPT_GIVEN_UP"
+"""An ATTEMPT_ENDED of class `unkillable`: what cannot be ended is left behind, and nothing else is left to wait for."""
+
+RETRY: Final = "RETRY"
+"""A CONTROL `retry`, for each task that it takes back."""
+
+APPROVE: Final = "APPROVE"
+"""A CONTROL `approve` of a task that has not begun."""
+
+RELOADED: Final = "RELOADED"
+"""A PLAN_RELOADED, for each task that it leaves with an open dependency."""
+
 RESET_ALL: Final = "RESET_ALL"
 """A CONTROL `reset` that names none: the run is forgotten."""
 
-_ = IGNORED
-X = ILLEGAL
+_: Final = IGNORED
+X: Final = ILLEGAL
 
-# fmt: off
+
+def _row(otherwise: Cell, *targets: tuple[Cell, *tuple[StatusType, ...]]) -> tuple[Cell, ...]:
+    """Return a row: of each target, what follows and the statuses in which it does; `otherwise` in all others."""
+    cells = {status: cell for cell, *statuses in targets for status in statuses}
+    return tuple(cells.get(status, otherwise) for status in STATUSES)
+
+
 _ROWS: Final[Mapping[str, tuple[Cell, ...]]] = {
-    #                    Pending  Ready    Backoff  Running  Exited  Ended    Done  Failed   Blocked  Skipped  Cancelled
-    "RUN_STARTED":      (Pending, Pending, X,       X,       X,      X,       _,    Pending, Pending, Pending, Pending),
-    DEPENDENCIES_DONE:  (Ready,   X,       X,       X,       X,      X,       _,    X,       X,       _,       _),
-    "WORKER_DISPATCHED":(X,       Running, X,       X,       X,      X,       X,    X,       X,       X,       X),
-    "ATTEMPT_ADOPTED":  (X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
-    "REPORT":           (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "PROGRESS":         (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "STOP":             (X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
-    "RESULT":           (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
-    "WORKER_GONE":      (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
-    "LAUNCH_FAILED":    (_,       _,       _,       Exited,  _,      _,       _,    _,       _,       _,       _),
-    "ATTEMPT_ENDED":    (X,       X,       X,       X,       Ended,  X,       X,    X,       X,       X,       X),
-    ATTEMPT_STOPPED:    (X,       X,       X,       X,       Ready,  X,       X,    X,       X,       X,       X),
-    "RETRY_SCHEDULED":  (X,       X,       X,       X,       X,      Backoff, X,    X,       X,       X,       X),
-    "TIMER_FIRED":      (_,       _,       Ready,   _,       _,      _,       _,    _,       _,       _,       _),
-    "TASK_COMPLETE":    (Done,    Done,    Done,    X,       X,      Done,    X,    X,       X,       X,       X),
-    "TASK_FAILED":      (X,       X,       X,       X,       X,      Failed,  X,    X,       X,       X,       X),
-    "TASK_BLOCKED":     (Blocked, X,       X,       X,       X,      X,       X,    X,       X,       X,       X),
-    "TASK_SKIPPED":     (Skipped, Skipped, Skipped, X,       X,      Skipped, X,    X,       X,       X,       X),
-    "RUN_ENDED":        (_,       _,       Ready,   X,       X,      X,       _,    _,       _,       _,       _),
-    "GRANT_SEEN":       (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "GRANT_GONE":       STATUSES,
-    "WAIT_BEGAN":       (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "WAIT_ENDED":       STATUSES,
-    "ATTEMPT_LIFE":     (_,       _,       _,       Running, _,      _,       _,    _,       _,       _,       _),
-    "DEADLOCK_DETECTED":(X,       X,       X,       Running, X,      X,       X,    X,       X,       X,       X),
-    "DEADLOCK_RESOLVED":STATUSES,
-    RESET:              (Pending, Pending, X,       X,       X,      X,    Pending, Pending, Pending, Pending, Pending),
+    "RUN_STARTED": _row(
+        X, (Pending, Pending, Ready, Failed, Blocked, Skipped, Cancelled, AwaitsApproval, Manual), (_, Done)
+    ),
+    DEPENDENCIES_DONE: _row(X, (Ready, Pending), (_, Done, Skipped, Cancelled, AwaitsApproval)),
+    "WORKER_DISPATCHED": _row(X, (Running, Ready)),
+    "ATTEMPT_ADOPTED": _row(X, (Running, Running)),
+    "REPORT": _row(_, (Running, Running)),
+    "PROGRESS": _row(_, (Running, Running)),
+    "USAGE": _row(_, (Running, Running)),
+    "STOP": _row(X, (Running, Running)),
+    "RESULT": _row(_, (Exited, Running)),
+    "WORKER_GONE": _row(_, (Exited, Running)),
+    "LAUNCH_FAILED": _row(_, (Exited, Running)),
+    "ATTEMPT_ENDED": _row(X, (Ended, Exited)),
+    ATTEMPT_STOPPED: _row(X, (Ready, Exited)),
+    ATTEMPT_GIVEN_UP: _row(X, (Ended, Running)),
+    "RETRY_SCHEDULED": _row(X, (Backoff, Ended)),
+    "TIMER_FIRED": _row(_, (Ready, Backoff)),
+    "APPROVAL_ASKED": _row(X, (AwaitsApproval, Ready, Ended, Manual)),
+    "MANUAL_OPENED": _row(X, (Manual, Ready)),
+    "TASK_COMPLETE": _row(X, (Done, Pending, Ready, Backoff, Ended, AwaitsApproval, Manual)),
+    "TASK_FAILED": _row(X, (Failed, Ended, AwaitsApproval, Manual)),
+    "TASK_BLOCKED": _row(X, (Blocked, Pending)),
+    "TASK_SKIPPED": _row(X, (Skipped, Pending, Ready, Backoff, Ended, AwaitsApproval, Manual)),
+    "TASK_CANCELLED": _row(X, (Cancelled, Pending, Ready, Backoff, Ended, AwaitsApproval, Manual)),
+    "RUN_ENDED": _row(_, (Ready, Backoff), (X, Running, Exited, Ended)),
+    "GRANT_SEEN": _row(_, (Running, Running)),
+    "GRANT_GONE": STATUSES,
+    "WAIT_BEGAN": _row(_, (Running, Running)),
+    "WAIT_ENDED": STATUSES,
+    "ATTEMPT_LIFE": _row(_, (Running, Running)),
+    "DEADLOCK_DETECTED": _row(X, (Running, Running)),
+    "DEADLOCK_RESOLVED": STATUSES,
+    APPROVE: _row(_, (Ready, AwaitsApproval)),
+    RETRY: _row(_, (Ready, Backoff), (Pending, Failed, Blocked, Skipped, Cancelled)),
+    RELOADED: _row(_, (Pending, Pending, Ready, Backoff, Blocked, AwaitsApproval, Manual), (X, Exited, Ended)),
+    RESET: _row(X, (Pending, Pending, Ready, Done, Failed, Blocked, Skipped, Cancelled, AwaitsApproval, Manual)),
 }
-# fmt: on
 
 TASK_EVENTS: Final = tuple(_ROWS)
 TASK_TABLE: Final[Mapping[tuple[StatusType, str], Cell]] = {
@@ -127,13 +157,15 @@ _RUN_ROWS: Final[Mapping[str, tuple[Phase | Verdict, ...]]] = {
     "DRAIN": (_, Phase.DRAINING, Phase.DRAINING, _),
     "STOP": (_, Phase.DRAINING, Phase.DRAINING, _),
     RESET: (_, _, _, Phase.ENDED),
+    "PLAN_RELOADED": (_, Phase.RUNNING, Phase.DRAINING, _),
+    "RUN_GAVE_UP": (X, Phase.RUNNING, Phase.DRAINING, X),
     RESET_ALL: (_, _, _, Phase.NEVER),
 }
 RUN_EVENTS: Final = tuple(_RUN_ROWS)
 RUN_TABLE: Final[Mapping[tuple[Phase, str], Phase | Verdict]] = {
     (phase, event): cell for event, row in _RUN_ROWS.items() for phase, cell in zip(Phase, row, strict=True)
 }
-"""(phase, event) → what follows; DRAIN, STOP and RESET are the verbs of CONTROL."""
+"""(phase, event) → what follows; DRAIN, STOP and RESET are verbs of CONTROL."""
 
 
 class IllegalTransition(Exception):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from conductor.core.state import State
 from conductor.core.task import (
+    AwaitsApproval,
     Backoff,
     Blocked,
     Cancelled,
@@ -13,6 +14,7 @@ from conductor.core.task import (
     Ended,
     Exited,
     Failed,
+    Manual,
     Pending,
     Ready,
     Running,
@@ -35,6 +37,8 @@ WORD_OF: Mapping[StatusType, str] = {
     Blocked: "blocked",
     Skipped: "skipped",
     Cancelled: "cancelled",
+    AwaitsApproval: "waiting",
+    Manual: "waiting",
 }
 """A ready task that waits for something with a name is `waiting` too: see `view`."""
 

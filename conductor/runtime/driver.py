@@ -19,6 +19,7 @@ from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired, 
 from conductor.core.instructions import (
     CancelTimer,
     CloseAttempt,
+    DeliverText,
     Instruction,
     Journal,
     LaunchWorker,
@@ -280,6 +281,8 @@ class Driver:
                 self._timers.start(key, now + seconds)
             case CancelTimer(key):
                 self._timers.cancel(key)
+            case DeliverText():
+                pass
             case Journal():
                 raise AssertionError("decisions are journaled before anything is carried out")
             case _:

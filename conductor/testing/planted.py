@@ -194,7 +194,7 @@ def _old_attempts_accepted() -> Iterator[None]:
     with (
         mock.patch.object(Attempts, "task_of", task_of),
         mock.patch.object(Attempts, "is_over", is_over),
-        mock.patch.object(apply, "_current", current),
+        mock.patch.object(apply, "current", current),
     ):
         yield
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus.wire import AttemptId, TaskId
-from conductor.core import agenda, apply, codec, machine, policy, schedule
+from conductor.core import agenda, apply, codec, policy, schedule, timers
 from conductor.core.events import Decision, Fact, TimerFired
 from conductor.core.instructions import Journal
 from conductor.core.machine import Machine
@@ -109,7 +109,7 @@ def _accepts_old_attempts(state: State, name: str, id: TaskId, attempt: AttemptI
         (agenda.Agenda, "_doom", lambda self, source, by: None),
         (policy, "judge", lambda outcome, stopping, because, fail_on_leftovers: policy.Verdict(None)),
         (apply, "current", _accepts_old_attempts),
-        (machine, "_in_backoff", lambda state: []),
+        (timers, "resumed", lambda state, now: []),
         (State, "reconciling_attempts", lambda self: []),
     ],
     ids=["conflicts", "slots", "blocked", "verdicts", "old attempts", "timers", "reconcile"],

@@ -9,7 +9,7 @@ import pytest
 
 from bus.strict import WireError
 from bus.wire import AttemptId, Record, Stamp, TaskId, decode_record, encode_record
-from conductor.core import codec, events, wait_events
+from conductor.core import codec, events, supervision, wait_events
 from conductor.core.events import Event
 from conductor.core.task import RunOptions
 from conductor.testing import ending, plan_of
@@ -50,6 +50,18 @@ SAMPLES: tuple[Event, ...] = (
     events.TaskBlocked(A, A, (TaskId("b"), TaskId("c")), "needs"),
     events.TaskSkipped(A, A, "fail_fast"),
     events.RunEnded("done", None, {"done": 1}),
+    events.ControlReceived("cancel", "operator:me", "a", None, (A,), refused="task a is done"),
+    events.ControlReceived("pause", "operator:me", ahead=True),
+    supervision.UsageReported(A, ONE, {"input_tokens": 10, "cost_usd": 0.25}),
+    supervision.PlanReloaded("sha", PLAN, "1" * 64, ("new in plan.md: c",)),
+    supervision.TaskCancelled(A, A, "operator:me"),
+    supervision.ApprovalAsked(A, "after", ONE),
+    supervision.ApprovalAsked(A, "before", None),
+    supervision.ManualOpened(A),
+    supervision.ProviderPaused("claude", "quota", 3600.0),
+    supervision.ProviderPaused("command:x", "auth", None),
+    supervision.ProviderResumed("claude", "its time is up"),
+    supervision.RunGaveUp("waits_for_people"),
     wait_events.GrantSeen(A, ONE, "g1", ("src/ä.py", "docs/"), True, 12),
     wait_events.GrantGone(A, ONE, "g1", "released"),
     wait_events.WaitBegan(A, ONE, "w1", "lock", ("src/ä.py",), False, 3),
@@ -89,7 +101,7 @@ def test_every_event_round_trips_through_a_journal_line(event: Event) -> None:
     assert again == event
     assert codec.encode(again)[3].keys() == codec.encode(event)[3].keys()
     assert record(again) == record(event)
-    if isinstance(again, events.RunStarted):
+    if isinstance(again, (events.RunStarted, supervision.PlanReloaded)):
         assert again.plan is PLAN
 
 

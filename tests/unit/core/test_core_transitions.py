@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,16 @@ from conductor.core.events import (
     WorkerGone,
 )
 from conductor.core.state import MAX_STORY
+from conductor.core.supervision import (
+    ApprovalAsked,
+    ManualOpened,
+    PlanReloaded,
+    RunGaveUp,
+    TaskCancelled,
+    UsageReported,
+)
 from conductor.core.task import (
+    AwaitsApproval,
     Backoff,
     Blocked,
     Cancelled,
@@ -38,6 +48,7 @@ from conductor.core.task import (
     Ended,
     Exited,
     Failed,
+    Manual,
     Pending,
     Ready,
     Running,
@@ -46,11 +57,15 @@ from conductor.core.task import (
     Status,
 )
 from conductor.core.transitions import (
+    APPROVE,
+    ATTEMPT_GIVEN_UP,
     ATTEMPT_STOPPED,
     DEPENDENCIES_DONE,
     IGNORED,
     ILLEGAL,
+    RELOADED,
     RESET,
+    RETRY,
     RUN_EVENTS,
     RUN_TABLE,
     STATUSES,
@@ -68,7 +83,7 @@ from conductor.core.wait_events import (
     WaitBegan,
     WaitEnded,
 )
-from conductor.testing import Play, ending, plan_of
+from conductor.testing import Play, ending, plan_of, task_of
 
 A = TaskId("a")
 ONE = AttemptId("a~1-00000000")
@@ -85,6 +100,8 @@ SAMPLES: dict[type[Status], Status] = {
     Blocked: Blocked((TaskId("z"),)),
     Skipped: Skipped("fail_fast"),
     Cancelled: Cancelled("operator:me"),
+    AwaitsApproval: AwaitsApproval("before", None),
+    Manual: Manual(0.0),
 }
 
 
@@ -110,6 +127,11 @@ EVENTS: dict[str, Event] = {
     "TASK_FAILED": TaskFailed(A, ONE, A, "", "exit"),
     "TASK_BLOCKED": TaskBlocked(A, A, (TaskId("z"),), ""),
     "TASK_SKIPPED": TaskSkipped(A, A, "x"),
+    "USAGE": UsageReported(A, ONE, {"cost_usd": 1.0}),
+    ATTEMPT_GIVEN_UP: _ended("unkillable"),
+    "APPROVAL_ASKED": ApprovalAsked(A, "before", None),
+    "MANUAL_OPENED": ManualOpened(A),
+    "TASK_CANCELLED": TaskCancelled(A, A, "operator:me"),
     "GRANT_SEEN": GrantSeen(A, ONE, "g", ("x",), False, 1),
     "GRANT_GONE": GrantGone(A, ONE, "g", "released"),
     "WAIT_BEGAN": WaitBegan(A, ONE, "w", "lock", ("x",)),
@@ -118,13 +140,13 @@ EVENTS: dict[str, Event] = {
     "DEADLOCK_DETECTED": DeadlockDetected(A, ONE, "d", ONE, (), "youngest"),
     "DEADLOCK_RESOLVED": DeadlockResolved(A, ONE, "d", ONE),
 }
-"""One sample of each event that comes alone. RUN_STARTED, DEPENDENCIES_DONE and RESET have tests of their own."""
+"""One sample of each event that comes alone. The others have tests of their own."""
 
 
 def test_every_pair_is_a_target_ignored_or_illegal() -> None:
     assert set(TASK_TABLE) == set(product(STATUSES, TASK_EVENTS))
     assert set(SAMPLES) == set(STATUSES)
-    assert set(EVENTS) | {"RUN_STARTED", DEPENDENCIES_DONE, RESET} == set(TASK_EVENTS)
+    assert set(EVENTS) | {"RUN_STARTED", DEPENDENCIES_DONE, RESET, RETRY, APPROVE, RELOADED} == set(TASK_EVENTS)
     assert set(RUN_TABLE) == set(product(Phase, RUN_EVENTS))
     assert set(TASK_TABLE.values()) <= {*STATUSES, IGNORED, ILLEGAL}
 
@@ -174,12 +196,16 @@ def test_the_run_does_what_its_table_says(phase: Phase, name: str) -> None:
         "RUN_RESUMED": RunResumed("r", options, 0),
         "RESET": ControlReceived("reset", "operator:me", "a", None, (A,)),
         "RESET_ALL": ControlReceived("reset", "operator:me"),
+        "PLAN_RELOADED": PlanReloaded("s", plan_of("a"), "1" * 64, ()),
+        "RUN_GAVE_UP": RunGaveUp("waits_for_people"),
     }
     before = play.machine.digest()
 
     def act() -> None:
         if name in event:
             play.fact(event[name])
+        elif name == "RUN_GAVE_UP":
+            play.machine.replay(event[name], 1.0)
         elif name == "RUN_ENDED":
             play.machine.replay(RunEnded("done", None, {}), 1.0)
         else:
@@ -226,6 +252,48 @@ def test_a_reset_does_what_the_table_says(status: type[Status]) -> None:
         assert cell is Pending
         play.machine.replay(event, 1.0)
         assert type(task.status) is Ready
+
+
+def _set(play: Play, status: type[Status]) -> Any:
+    """Let task `a` be in a status, whatever led to it."""
+    state = play.machine.state
+    task = state.tasks[A]
+    state.running = {A: None} if status in (Running, Exited) else {}
+    task.status, task.attempt, task.number = SAMPLES[status], ONE, 1
+    task.open = int(status is Pending)
+    state.recount()
+    return task
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_an_approval_does_what_the_table_says(status: type[Status]) -> None:
+    play = Play().start(task_of("a", approve="before"))
+    task, cell = _set(play, status), TASK_TABLE[status, APPROVE]
+    play.machine.replay(ControlReceived("approve", "operator:me", "a", None, (A,)), 1.0)
+    assert type(task.status) is (status if cell is IGNORED else cell)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_retry_does_what_the_table_says(status: type[Status]) -> None:
+    """Without an open dependency, what goes back to Pending is ready at once. Of a blocked one it is refused: it goes
+    back with what blocks it."""
+    play = Play().start("a").result("a")
+    task, cell = _set(play, status), TASK_TABLE[status, RETRY]
+    play.machine.replay(ControlReceived("retry", "operator:me", "a", None, (A,)), 1.0)
+    expected = {IGNORED: status, Ready: Ready, Pending: Blocked if status is Blocked else Ready}
+    assert type(task.status) is expected[cell]
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_reloaded_plan_does_what_the_table_says(status: type[Status]) -> None:
+    """The new plan lets `a` depend on a task that is not done."""
+    play = Play().start("a")
+    task, cell = _set(play, status), TASK_TABLE[status, RELOADED]
+    event = PlanReloaded("s", plan_of("b", "a < b"), "1" * 64, ())
+    if cell is ILLEGAL:
+        return  # neither outlives a pass, and this fact begins one
+    play.machine.replay(event, 1.0)
+    assert type(task.status) is (status if cell is IGNORED else cell)
 
 
 def test_late_events_of_an_old_attempt_are_ignored_and_counted(play: Play) -> None:
