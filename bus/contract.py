@@ -180,6 +180,10 @@ class Reader(Protocol):
     def records(self, since: int = 0) -> Iterator[Record]:
         """Yield the journal's records with `seq > since`, in order; stops before a line still being written."""
 
+    def records_about(self, tasks: Iterable[TaskId], since: int = 0) -> Iterator[Record]:
+        """Yield the records with `seq > since` of these tasks and of the run, in order; those of other tasks may be
+        left out."""
+
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
 
@@ -232,6 +236,9 @@ class Reader(Protocol):
 
     def waits(self) -> tuple[WaitFile, ...]:
         """Return what is waited for by processes that live, by attempt and id. A host removes those of dead ones."""
+
+    def close(self) -> None:
+        """Close what was opened."""
 
 
 class Host(Reader, Protocol):
@@ -385,6 +392,13 @@ class Hand(Protocol):
     def release(self, grants: Iterable[Grant]) -> None:
         """Release these grants of the attempt. Idempotent."""
 
+    def made(self, grant: Grant) -> bool:
+        """Tell whether this hand made the grant: it did not only get it back."""
+
+    def lock_changes(self) -> object:
+        """Return a value that is another one once a grant or a wait has come or gone, except perhaps for the second of
+        two at the same moment. It costs much less than a look."""
+
     def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
         """Say that this process waits: for tasks (`task`), or for a person's answer (`question`)."""
 
@@ -396,3 +410,6 @@ class Hand(Protocol):
 
     def texts(self) -> tuple[tuple[str, str], ...]:
         """Return (name, text) of what people sent to the attempt, in order."""
+
+    def close(self) -> None:
+        """Close what was opened, and with it all waits. What is locked stays so."""

@@ -55,21 +55,23 @@ class Desk:
     def __init__(self, store: Store, attempt: AttemptId) -> None:
         self._store = store
         self._attempt = attempt
+        self.made: set[str] = set()
+        """Ids of the grants that were made here."""
         self._queued: dict[tuple[Part, ...], tuple[WaitFile, ...]] = {}
 
     def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool) -> tuple[Grant, ...] | Busy:
         """See `bus.contract.Hand.try_lock`."""
         parts = parts_of(wanted)
+        place = self._queued.get(parts, ())
+        if place:  # seen without the mutex: what is in the way may have gone meanwhile, and is asked for again
+            attempts = self._in_the_way(parts, place)
+            if attempts:
+                return Busy(attempts, place)
         with self._store.alone():
-            grants = self._store.grants()
-            granted = self._held(parts, grants)
+            granted = self._held(parts, self._store.grants())
             if not granted:
-                waits = [wait for wait in self._store.waits() if wait.kind == "lock"]
-                place = self._place(parts, waits)
-                ticket = place[0].ticket if place else None
-                holders, before = in_the_way(self._attempt, parts, ticket, grants, waits)
-                in_way = [*(grant.attempt for grant in holders), *(wait.attempt for wait in before)]
-                attempts = tuple(dict.fromkeys(in_way))
+                place = self._place(parts)
+                attempts = self._in_the_way(parts, place)
                 if attempts:
                     if queue and not place:
                         place = self._queued[parts] = self._stand_in_line(parts, attempts)
@@ -77,6 +79,18 @@ class Desk:
                 granted = self._grant(parts)
             self._leave(parts)
         return granted
+
+    def _in_the_way(self, parts: Sequence[Part], place: Sequence[WaitFile]) -> tuple[AttemptId, ...]:
+        """Return who keeps us from these keys now: the holders, and where there are none, who waits before us."""
+        ticket = place[0].ticket if place else None
+        held, _ = in_the_way(self._attempt, parts, ticket, self._store.grants(), ())
+        if held:
+            return tuple(dict.fromkeys(grant.attempt for grant in held))
+        _, before = in_the_way(self._attempt, parts, ticket, self._store.grants(), self._lock_waits())
+        return tuple(dict.fromkeys(wait.attempt for wait in before))
+
+    def _lock_waits(self) -> list[WaitFile]:
+        return [wait for wait in self._store.waits() if wait.kind == "lock"]
 
     def unlock(self, wanted: Iterable[str] | None) -> tuple[str, ...]:
         """See `bus.contract.Hand.unlock`."""
@@ -112,10 +126,10 @@ class Desk:
                 return
         self._store.end(wait)
 
-    def _place(self, parts: tuple[Part, ...], waits: Sequence[WaitFile]) -> tuple[WaitFile, ...]:
+    def _place(self, parts: tuple[Part, ...]) -> tuple[WaitFile, ...]:
         """Return our place in the queue. If it was removed by somebody else, we have none any more."""
         place = self._queued.get(parts, ())
-        if not all(wait in waits for wait in place):
+        if place and not set(place) <= set(self._store.waits()):
             self._leave(parts)
             return ()
         return place
@@ -141,6 +155,7 @@ class Desk:
         )
         for grant in made:
             self._store.add(grant)
+            self.made.add(grant.id)
         return made
 
     def _stand_in_line(self, parts: Sequence[Part], holders: tuple[AttemptId, ...]) -> tuple[WaitFile, ...]:

@@ -72,3 +72,34 @@ class AttemptExists(BusError):
 
 class AlreadyFinished(BusError):
     """The attempt has an `exit.json` already; the first one counts."""
+
+
+class NotInWorker(BusError):
+    """The environment does not say in which worker this program runs."""
+
+    code = "usage"
+
+
+class LockBusy(BusError):
+    """Somebody else holds what was to be locked, and nobody wanted to wait for it."""
+
+
+class WaitTimedOut(BusError):
+    """What was waited for did not come in time."""
+
+
+class AttemptRevoked(BusError):
+    """The attempt is to stop: whoever waits in it ends."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"this attempt is being stopped: {reason}")
+        self.reason = reason
+
+
+class TaskNotDone(BusError):
+    """A task that was waited for has ended, and is not done."""
+
+    def __init__(self, task: str, word: str, reason: str) -> None:
+        super().__init__(f"task {task} is {word}" + (f": {reason}" if reason else ""))
+        self.task = task
+        self.word = word

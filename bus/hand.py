@@ -185,6 +185,15 @@ class FileHand:
         """Release these grants. Idempotent."""
         self._desk.release(grants)
 
+    def made(self, grant: Grant) -> bool:
+        """Tell whether this hand made the grant."""
+        return grant.id in self._desk.made
+
+    def lock_changes(self) -> object:
+        """Return a value that changes when a grant or a wait comes or goes: when the two folders changed last."""
+        places = (self._folders.refresh(layout.LOCKS), self._folders.refresh(layout.WAITS))
+        return tuple(self._fs.stat_fd(at).st_mtime_ns for at in places)
+
     def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
         """Say that this process waits. Raises FileExistsError where another process waits under this `id`."""
         return self._desk.begin_wait(kind, what, text, id)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bus import attempts, blobs, layout, setup, waits
+from bus import attempts, blobs, layout, setup
 from bus._fs import FileSystem, passes, why
 from bus.batch import Batch
 from bus.contract import Control, Follower, Grant, Incoming, Scan, Snapshot, WaitFile
@@ -305,7 +305,7 @@ class FileHost(FileReader):
 
     def waits(self) -> tuple[WaitFile, ...]:
         """Return what is waited for by processes that live; what dead ones have left is removed."""
-        found = waits.read(self.folders)
+        found = self._waits.read()
         self._upkeep.remove(layout.WAITS, found.void)
         self._upkeep.expel(layout.WAITS, found.bad)
         return found.alive

@@ -17,7 +17,7 @@ from bus.contract import Grant, WaitFile
 from bus.errors import BusError, Shortage
 from bus.folders import Folders, identity
 from bus.strict import WireError, loads_strict
-from bus.waits import OpenWaits
+from bus.waits import OpenWaits, WaitFiles
 from bus.wire import AttemptId, JsonObject, dumps
 
 MAX_GRANT = 2 << 20
@@ -102,7 +102,8 @@ class FileStore:
         self._fs = folders.fs
         self._owner = owner
         self._grants = GrantFiles(folders)
-        self._waits = OpenWaits(folders, owner)
+        self._waits = WaitFiles(folders)
+        self._own = OpenWaits(folders, owner)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -186,12 +187,12 @@ class FileStore:
 
     def begin(self, wait: WaitFile) -> None:
         """Make a wait's file, locked."""
-        self._waits.begin(wait)
+        self._own.begin(wait)
 
     def end(self, wait: WaitFile) -> None:
         """Remove a wait's file."""
-        self._waits.end(wait)
+        self._own.end(wait)
 
     def close(self) -> None:
         """Give up all places in the queue."""
-        self._waits.close()
+        self._own.close()

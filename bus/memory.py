@@ -122,6 +122,10 @@ class MemoryReader:
             if record.seq > since:
                 yield record
 
+    def records_about(self, tasks: Iterable[TaskId], since: int = 0) -> Iterator[Record]:
+        """Yield the records with `seq > since`."""
+        return self.records(since)
+
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the snapshots that are kept, newest first."""
         return reversed(self._bus.snapshots)

@@ -124,6 +124,14 @@ class MemoryHand:
         """Release these grants. Idempotent."""
         self._desk.release(grants)
 
+    def made(self, grant: Grant) -> bool:
+        """Tell whether this hand made the grant."""
+        return grant.id in self._desk.made
+
+    def lock_changes(self) -> object:
+        """Return another value after each change."""
+        return self._bus.locks.changes
+
     def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
         """Say that this hand waits."""
         return self._desk.begin_wait(kind, what, text, id)

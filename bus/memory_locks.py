@@ -18,6 +18,11 @@ class MemoryLocks:
     waiting: dict[tuple[AttemptId, str], WaitFile] = field(default_factory=dict)
     token: int = 0
 
+    @property
+    def changes(self) -> object:
+        """A value that is another one after each change."""
+        return frozenset(self.held), frozenset(self.waiting)
+
     def close(self, attempt: AttemptId) -> None:
         """Forget all of an attempt."""
         self.held = {place: grant for place, grant in self.held.items() if place[0] != attempt}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bus import layout, losses, presence, snapshots, waits
+from bus import layout, losses, presence, snapshots
 from bus._fs import FileSystem, Refused
 from bus.contract import Follower, Grant, Holder, Snapshot, WaitFile
 from bus.errors import BusCorrupt, BusError, BusFormat, BusUnsafe
@@ -20,6 +20,7 @@ from bus.results import is_result
 from bus.segments import unreachable
 from bus.strict import WireError, loads_strict
 from bus.tail import Tail
+from bus.waits import WaitFiles
 from bus.wire import (
     MAX_MESSAGE,
     AttemptId,
@@ -27,6 +28,7 @@ from bus.wire import (
     JsonObject,
     ProcRecord,
     Record,
+    TaskId,
     dumps,
     exit_from_json,
     proc_from_json,
@@ -43,6 +45,7 @@ class FileReader:
         self.fs = folders.fs
         self._tail = Tail(folders)
         self._grants = GrantFiles(folders)
+        self._waits = WaitFiles(folders)
 
     def records(self, since: int = 0) -> Iterator[Record]:
         """Yield the journal's records with `seq > since`; a call that goes on from an earlier one reads what is new.
@@ -60,8 +63,11 @@ class FileReader:
 
     def records_of(self, task: str) -> Iterator[Record]:
         """Yield the records of one task, all of them; as `records`, in a fraction of its time."""
-        line_has = f'"task":{dumps(task)}'.encode()
-        return (record for record in self._tail.records(0, line_has) if record.task == task)
+        return (record for record in self._tail.records(0, (_naming(task),)) if record.task == task)
+
+    def records_about(self, tasks: Iterable[TaskId], since: int = 0) -> Iterator[Record]:
+        """Yield the records with `seq > since` of these tasks and of the run; those of other tasks may be left out."""
+        return self._tail.records(since, (b'"task":null', b'"type":"CONTROL"', *map(_naming, tasks)))
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
@@ -202,7 +208,7 @@ class FileReader:
 
     def waits(self) -> tuple[WaitFile, ...]:
         """Return what is waited for by processes that live."""
-        return waits.read(self.folders).alive
+        return self._waits.read().alive
 
     def close(self) -> None:
         """Close what was opened."""
@@ -225,6 +231,11 @@ class FileReader:
         finally:
             self.fs.close(at)
         return found if all(isinstance(part, dict) for part in found) else []
+
+
+def _naming(task: str) -> bytes:
+    """What the lines of a task's records have in them."""
+    return f'"task":{dumps(task)}'.encode()
 
 
 class Pieces:

@@ -41,6 +41,32 @@ class Report(_Model):
     commit: str | None = None
     files: list[str] = []
     message: str | None = None
+    error_class: str | None = Field(default=None, alias="class", max_length=64)
+    """A limit of a provider: `bus.wire.PROVIDER_CLASSES`."""
+    retry_after: Annotated[float, Field(ge=0)] | None = None
+    """Seconds after which that limit is over."""
+
+
+class Locked(_Model):
+    """FILE_LOCK and FILE_UNLOCK: hints; the files in `locks/` are the truth. The shape is that of older tools."""
+
+    filepath: str
+    filepaths: list[str] = []
+
+
+class Blocked(_Model):
+    """BLOCKED: the attempt waits; the files in `waits/` are the truth."""
+
+    task_id: str | None = None
+    waiting_for: list[str] | str | None = None
+    resource: list[str] | str | None = None
+
+
+class Question(_Model):
+    """QUESTION: a person's answer is waited for."""
+
+    id: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
+    text: str
 
 
 class Note(_Model):
@@ -101,7 +127,9 @@ class Result(_Model):
     tail: str = ""
 
 
-_PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result}
+_PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result,
+    "FILE_LOCK": Locked, "FILE_UNLOCK": Locked, "BLOCKED": Blocked, "QUESTION": Question,
+}  # fmt: skip
 
 
 def fits_result(body: JsonObject) -> bool:

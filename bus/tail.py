@@ -36,11 +36,11 @@ class Tail:
         self._cursor = _Cursor()
         self._chain = Chain()
 
-    def records(self, since: int, naming: bytes = b"") -> Iterator[Record]:
+    def records(self, since: int, naming: tuple[bytes, ...] = (b"",)) -> Iterator[Record]:
         """Yield records with `seq > since`. Stops before a line that is unfinished, or wrong with nothing sound behind.
 
-        With `naming` only those whose lines have these bytes: all lines are checked, but few are decoded, which is what
-        costs.
+        With `naming` only those whose lines have any of these bytes: all lines are checked, but few are decoded, which
+        is what costs.
 
         Lines of an epoch lower than one already seen come from a conductor that was replaced: they are passed over.
         Raises BusCorrupt, with its number, for a wrong line that is followed by a sound one, and for missing records.
@@ -48,7 +48,7 @@ class Tail:
         if since < self._chain.seq:
             self._cursor, self._chain = _Cursor(), Chain()
         for line in self._lines(since):
-            if self._chain.seq > since and naming in line:
+            if self._chain.seq > since and any(name in line for name in naming):
                 yield blobs.resolve(self._folders, _decoded(line))
 
     def begin_at(self, place: Place, seq: int, epoch: int) -> None:

@@ -23,9 +23,6 @@ KINDS = frozenset({"lock", "task", "question"})
 MAX_WAIT = 2 << 20
 """Bytes of a wait's file."""
 
-MAX_QUESTION = 1 << 16
-"""Characters of a question."""
-
 
 @dataclass(frozen=True, slots=True)
 class FoundWaits:
@@ -39,39 +36,50 @@ class FoundWaits:
     """Names of what is no wait."""
 
 
-def read(folders: Folders) -> FoundWaits:
-    """Look at all waits. Raises OSError for what passes."""
-    alive, void, bad = [], [], []
-    for name in sorted(folders.names(layout.WAITS)):
-        if name.startswith("."):
-            continue
+class WaitFiles:
+    """Looks at the waits. What was read once is not read again: a wait never changes."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._known: dict[tuple[str, int], WaitFile] = {}
+        """By name and inode: a question asked again has the name that it had."""
+
+    def read(self) -> FoundWaits:
+        """Look at all waits. Raises OSError for what passes."""
+        alive: dict[tuple[str, int], WaitFile] = {}
+        void, bad = [], []
+        for name in sorted(self._folders.names(layout.WAITS)):
+            if name.startswith("."):
+                continue
+            try:
+                found = self._look(name)
+            except FileNotFoundError:  # it ended meanwhile
+                continue
+            except (Refused, WireError, layout.LayoutError):
+                bad.append(name)
+                continue
+            if found is None:
+                void.append(name)
+            else:
+                alive[found[0]] = found[1]
+        self._known = alive
+        return FoundWaits(tuple(alive.values()), tuple(void), tuple(bad))
+
+    def _look(self, name: str) -> tuple[tuple[str, int], WaitFile] | None:
+        """Return the wait of this name, None where nobody waits any more."""
+        named = layout.parse_wait_name(name)
+        if named is None:
+            raise layout.LayoutError(f"{name!r} is no wait's name")
+        fs, at = self._folders.fs, self._folders.fd(layout.WAITS)
+        fd, found = fs.open_regular(name, at=at)
         try:
-            found = _look(folders, name)
-        except FileNotFoundError:  # it ended meanwhile
-            continue
-        except (Refused, WireError, layout.LayoutError):
-            bad.append(name)
-            continue
-        if found is None:
-            void.append(name)
-        else:
-            alive.append(found)
-    return FoundWaits(tuple(alive), tuple(void), tuple(bad))
-
-
-def _look(folders: Folders, name: str) -> WaitFile | None:
-    """Return the wait of this name, None where nobody waits any more."""
-    named = layout.parse_wait_name(name)
-    if named is None:
-        raise layout.LayoutError(f"{name!r} is no wait's name")
-    fs, at = folders.fs, folders.fd(layout.WAITS)
-    fd, _ = fs.open_regular(name, at=at)
-    try:
-        if fs.lock(fd, shared=True):
-            return None
-    finally:
-        fs.close(fd)
-    return wait_of(named[1], named[0], loads_strict(fs.read_file(name, at=at, cap=MAX_WAIT)))
+            if fs.lock(fd, shared=True):
+                return None
+        finally:
+            fs.close(fd)
+        key = (name, found.st_ino)
+        known = self._known.get(key)
+        return key, known or wait_of(named[1], named[0], loads_strict(fs.read_file(name, at=at, cap=MAX_WAIT)))
 
 
 def wait_of(id: str, attempt: AttemptId, body: object) -> WaitFile:
@@ -112,10 +120,6 @@ class OpenWaits:
         self._fs = folders.fs
         self._owner = owner
         self._held: dict[str, list[int]] = {}
-
-    def read(self) -> FoundWaits:
-        """Look at all waits, ours among them."""
-        return read(self._folders)
 
     def begin(self, wait: WaitFile) -> None:
         """Make a wait's file, locked. Of a question, another locked one lies in the attempt's `in/`, where its worker

@@ -39,6 +39,9 @@ CONDUCTOR_TYPES = frozenset({
 })  # fmt: skip
 """Types of records that are facts and decisions of the conductor: a message of such a type is refused."""
 
+PROVIDER_CLASSES = ("rate_limit", "quota", "overloaded", "auth", "billing")
+"""Classes of failure that are a limit of the provider that a task works with, and no fault of the task."""
+
 MAX_PID = (1 << 31) - 1
 """Largest pid that a system call takes."""
 

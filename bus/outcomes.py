@@ -1,0 +1,78 @@
+"""How tasks ended, as the journal tells it: for whoever waits for them. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bus.contract import Reader
+from bus.errors import BusError
+from bus.wire import Record, TaskId, dumps
+
+DONE = "done"
+
+_WORDS = {
+    "TASK_COMPLETE": DONE,
+    "TASK_FAILED": "failed",
+    "TASK_BLOCKED": "blocked",
+    "TASK_SKIPPED": "skipped",
+    "TASK_CANCELLED": "cancelled",
+}
+
+_BACK = frozenset({"retry", "reset"})
+"""Orders that set tasks back to pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a task ended."""
+
+    word: str
+    """`done`, `failed`, `blocked`, `skipped` or `cancelled`."""
+    reason: str = ""
+
+
+class Outcomes:
+    """Follows the journal for some tasks."""
+
+    def __init__(self, reader: Reader, tasks: Iterable[TaskId]) -> None:
+        self._reader = reader
+        self._tasks = tuple(dict.fromkeys(tasks))
+        self._seq = 0
+        self._found: dict[TaskId, Outcome] = {}
+        self._plan: str | None = None
+
+    def look(self) -> dict[TaskId, Outcome]:
+        """Return the tasks that have ended by now. A call that goes on from an earlier one reads what is new.
+
+        Raises BusError `unknown_task` where the plan has no such task.
+        """
+        for record in self._reader.records_about(self._tasks, self._seq):
+            self._seq = record.seq
+            self._take(record)
+        return dict(self._found)
+
+    def _take(self, record: Record) -> None:
+        payload = record.payload
+        if record.type in ("RUN_STARTED", "PLAN_RELOADED"):
+            self._check_plan(payload.get("plan_sha"))
+        if record.type == "RUN_STARTED":  # a new round: what was not done is pending again
+            self._found = {task: outcome for task, outcome in self._found.items() if outcome.word == DONE}
+        elif record.type == "CONTROL" and payload.get("verb") in _BACK and not payload.get("refused"):
+            everything = payload.get("verb") == "reset" and payload.get("target") is None
+            for task in self._tasks if everything else payload.get("tasks", ()):
+                self._found.pop(task, None)
+        elif record.type in _WORDS and record.task in self._tasks:
+            reason = payload.get("reason") or payload.get("error") or ""
+            self._found[record.task] = Outcome(_WORDS[record.type], str(reason))
+
+    def _check_plan(self, sha: object) -> None:
+        if not isinstance(sha, str) or sha == self._plan:
+            return
+        self._plan = sha
+        body = self._reader.load_plan(sha)
+        for task in self._tasks:
+            if b'"id":' + dumps(task).encode() not in body:
+                error = BusError(f"the plan has no task {task!r}", hint="`conductor status TRACK` lists all tasks")
+                error.code = "unknown_task"
+                raise error
