@@ -167,6 +167,13 @@ class Client:
         more = {"class": error_class, "retry_after": retry_after}
         self._report({"verb": "fail", "message": message} | {k: v for k, v in more.items() if v is not None})
 
+    def usage(
+        self, *, cost_usd: float | None = None, input_tokens: int | None = None, output_tokens: int | None = None
+    ) -> None:
+        """Say what the attempt has used so far, in all."""
+        used = {"cost_usd": cost_usd, "input_tokens": input_tokens, "output_tokens": output_tokens}
+        self._send("USAGE", {name: value for name, value in used.items() if value is not None})
+
     def post(self, type: str, payload: JsonObject) -> None:
         """Put a message of your own into the journal: a type in capitals and an object."""
         self._send(type, payload)

@@ -47,6 +47,14 @@ class Report(_Model):
     """Seconds after which that limit is over."""
 
 
+class Usage(_Model):
+    """USAGE: what the attempt has used so far, in all."""
+
+    input_tokens: Annotated[int, Field(ge=0)] | None = None
+    output_tokens: Annotated[int, Field(ge=0)] | None = None
+    cost_usd: Annotated[float, Field(ge=0)] | None = None
+
+
 class Locked(_Model):
     """FILE_LOCK and FILE_UNLOCK: hints; the files in `locks/` are the truth. The shape is that of older tools."""
 
@@ -129,6 +137,7 @@ class Result(_Model):
 
 _PAYLOADS: dict[str, type[_Model]] = {"PROGRESS": Progress, "REPORT": Report, "NOTE": Note, "RESULT": Result,
     "FILE_LOCK": Locked, "FILE_UNLOCK": Locked, "BLOCKED": Blocked, "QUESTION": Question,
+    "USAGE": Usage,
 }  # fmt: skip
 
 

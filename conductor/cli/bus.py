@@ -23,7 +23,6 @@ RESERVED = CONDUCTOR_TYPES | {
     "RESULT",
     "REPORT",
     "PROGRESS",
-    "USAGE",
     "FILE_LOCK",
     "FILE_UNLOCK",
     "BLOCKED",

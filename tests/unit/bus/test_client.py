@@ -281,6 +281,7 @@ def test_reports_and_texts(stage: Stage) -> None:
     stage.one.progress(40, "half way")
     stage.one.complete(commit="abc", files=["a"])
     stage.one.fail("limit", error_class="quota", retry_after=90)
+    stage.one.usage(cost_usd=0.5, input_tokens=7)
     stage.one.post("MINE", {"a": 1})
     stage.host.deliver(ONE, layout.steer_name(1), b"faster")
     assert stage.one.texts() == (("00000001-steer.md", "faster"),)
@@ -289,6 +290,7 @@ def test_reports_and_texts(stage: Stage) -> None:
         ("PROGRESS", {"pct": 40, "text": "half way"}),
         ("REPORT", {"verb": "complete", "commit": "abc", "files": ["a"]}),
         ("REPORT", {"verb": "fail", "message": "limit", "class": "quota", "retry_after": 90}),
+        ("USAGE", {"cost_usd": 0.5, "input_tokens": 7}),
     ]
     assert stage.bus.reader().read_worker_status(ONE)["progress_pct"] == 40  # type: ignore[index]
     assert stage.one.revoked() is None

@@ -47,6 +47,7 @@ def handed_in(host: FileHost) -> list[Message]:
         ),
         (["fail", "it broke\nbadly"], "REPORT", {"verb": "fail", "message": "it broke\nbadly"}),
         (["post", "MY_TYPE", '{"a": [1, "ü"]}'], "MY_TYPE", {"a": [1, "ü"]}),
+        (["post", "USAGE", '{"cost_usd": 0.5}'], "USAGE", {"cost_usd": 0.5}),
         (["post", "NOTE", '{"text": "hello"}'], "NOTE", {"text": "hello"}),
     ],
 )
