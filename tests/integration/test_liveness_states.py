@@ -1,0 +1,118 @@
+"""A scripted worker for each state of an attempt's life: named rightly, handled as configured, nobody else touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from bus.hand import open_hand
+from bus.wire import AttemptId, Message
+from conductor.testing import ending
+from tests.integration.recovery import identity
+from tests.integration.tools import Node, Project, Running, alive, wait_for
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+"""Where a process can be put that no KILL ends for now, as this machine lets us: it stands still in the kernel."""
+
+LONG = pytest.mark.skipif("CONDUCTOR_TEST_LONG" not in os.environ, reason="half a minute: CONDUCTOR_TEST_LONG=1")
+
+
+def lives(project: Project, task: str) -> list[str]:
+    """What an attempt of the task was found to be, in order."""
+    return [record["payload"]["life"] for record in project.recorded("ATTEMPT_LIFE", task)]
+
+
+def silent(project: Project, id: str, **keys: object) -> Node:
+    """A task that does nothing at all until a line comes through a pipe of its name."""
+    os.mkfifo(project.dir / id)
+    return project.shell(id, f"read line <{id}", **keys)
+
+
+def let_go(project: Project, id: str) -> None:
+    """Write that line."""
+    fd = os.open(project.dir / id, os.O_WRONLY)
+    os.write(fd, b"go\n")
+    os.close(fd)
+
+
+CONFIG = 'heartbeat = "0.2s"\nterminate_grace = "0.3s"\nretry_delay = "0.01s"\n'
+
+
+def start(project: Project, *nodes: Node, stale_after: str = "2s") -> Running:
+    """Start a run of these tasks, whose workers beat often."""
+    project.config(f'{CONFIG}stale_after = "{stale_after}"\n')
+    project.plan(nodes)
+    run = project.start_run()
+    for node in nodes:
+        project.wait_recorded("WORKER_DISPATCHED", node["id"])
+    return run
+
+
+def test_requirement_22_who_is_quiet_is_named_and_only_acted_on_where_the_task_says_so(project: Project) -> None:
+    """Beside them: workers that print, compute or write their file all the time, within the same limit."""
+    until = "until [ -e go ]; do {}; done"
+    often = {"stale_after": "2s"}
+    run = start(
+        project,
+        silent(project, "shown"),
+        project.shell("hung", "[ -e once ] && exit; touch once; sleep 600", **often),
+        project.shell("prints", until.format("echo .; sleep 0.3"), **often),
+        project.shell("computes", until.format(":"), **often),
+        project.shell("writes", until.format("echo . >>page; sleep 0.3"), files=["page"], **often),
+    )
+    project.wait_recorded("ATTEMPT_LIFE", "shown")
+    project.wait_recorded("TASK_COMPLETE", "hung")
+    assert lives(project, "shown") == ["quiet"]
+    assert project.statuses()["shown"] == "running"
+    assert [end["payload"]["error_class"] for end in project.recorded("ATTEMPT_ENDED")] == ["hung", None]
+    assert project.recorded("ATTEMPT_ENDED", "hung")[0]["payload"]["counted"]
+    (project.dir / "go").touch()
+    let_go(project, "shown")
+    run.finish().expect(0)
+    assert {record["task"] for record in project.recorded("ATTEMPT_LIFE")} == {"shown", "hung"}
+    assert len(project.recorded("WORKER_DISPATCHED")) == 6, "nobody else was touched"
+
+
+def test_requirement_22_a_message_is_a_sign_of_life(project: Project) -> None:
+    run = start(project, silent(project, "a"))
+    project.wait_recorded("ATTEMPT_LIFE", "a")
+    attempt = AttemptId(project.recorded("WORKER_DISPATCHED", "a")[0]["attempt"])
+    hand = open_hand(project.bus, attempt)
+    hand.publish(Message(os.urandom(16).hex(), "NOTE", attempt, "", {"text": "still here"}))
+    hand.close()
+    project.wait_recorded("ATTEMPT_LIFE", "a", times=2)
+    assert lives(project, "a") == ["quiet", "working"]
+    let_go(project, "a")
+    run.finish().expect(0)
+
+
+def test_a_stuck_worker_is_named_and_one_that_finished_and_does_not_end_is_ended_with_its_result_kept(
+    project: Project,
+) -> None:
+    run = start(project, silent(project, "stuck"), silent(project, "finished"), stale_after="10m")
+    who = {task: identity(project, task) for task in ("stuck", "finished")}
+    for one in who.values():
+        os.kill(one.worker, signal.SIGSTOP)
+    let_go(project, "finished")
+    wait_for(lambda: not alive(who["finished"].command), "the end of a command")
+    # What its worker would have written, had it stood still a moment later.
+    hand = open_hand(project.bus, AttemptId(who["finished"].attempt))
+    hand.finish(ending("ok"))
+    hand.close()
+    project.wait_recorded("ATTEMPT_LIFE", "stuck")
+    project.wait_recorded("TASK_COMPLETE", "finished")
+    assert lives(project, "finished") == ["finished"]
+    assert not alive(who["finished"].worker)
+    assert lives(project, "stuck") == ["stuck"]
+    assert alive(who["stuck"].worker)
+    os.kill(who["stuck"].worker, signal.SIGCONT)
+    project.wait_recorded("ATTEMPT_LIFE", "stuck", times=2)
+    assert lives(project, "stuck") == ["stuck", "working"]
+    let_go(project, "stuck")
+    run.finish().expect(0)
+    assert len(project.recorded("WORKER_DISPATCHED")) == 2
