@@ -41,12 +41,17 @@ from conductor.runtime.shortage import Shortage
 from conductor.runtime.signals import Signals
 from conductor.runtime.timers import Timers
 from conductor.runtime.views import Views
+from conductor.runtime.waiting import Waiting
 
 POLL_WATCHED = 5.0
 """Seconds between scans while the watch works; it only saves latency."""
 
 POLL_UNWATCHED = 0.25
 """Seconds between scans where there is no watch, and while the end of a suspect attempt cannot be told yet."""
+
+POLL_WAITING = 1.0
+"""Seconds between scans while somebody waits for something: a deadlock is to be named within two seconds also where a
+hint was lost, and a waiter that is killed hands nothing in."""
 
 BLOCKED_RETRY = 1.0
 """Seconds between tries to write a journal that could not be written."""
@@ -107,6 +112,7 @@ class Driver:
         self._liveness = Liveness(ports.host, self._attempts, heartbeat=ports.heartbeat, stop_grace=ports.stop_grace)
         self._inbound = Inbound(ports.host, replayed.messages, ports.observer.trouble)
         self._pause = Pause(ports.observer.trouble, to_stop=ports.to_stop)
+        self._waiting = Waiting(ports.host)
         self._shortage = Shortage(ports.observer.trouble)
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause, self._shortage)
         self._views = Views(ports.host)
@@ -148,6 +154,8 @@ class Driver:
 
     def finish(self) -> None:
         """Show and keep how the round ended, and let the commands hear of it."""
+        if gone := self._waiting.look(self._machine.state, {}).gone:  # the last attempts held something to their end
+            self._pass([entry_of(fact) for fact in gone])
         self._pause.end()
         self._show(at_once=True)
         self._checkpoint()
@@ -170,14 +178,29 @@ class Driver:
         """Find every fact that is there now. The launcher is asked before the inbox is read: a worker publishes its
         result before it ends, so a worker seen ended has its result in this very scan, or none."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        draining = self._machine.state.phase is Phase.DRAINING
-        entries = [entry_of(fact, source=fact.who) for fact in ports.signals.take(draining=draining)]
+        state = self._machine.state
+        held = self._waiting.look(state, self._attempts.by_task())
+        entries = [entry_of(fact) for fact in held.gone]
+        draining = state.phase is Phase.DRAINING
+        entries += [entry_of(fact, source=fact.who) for fact in ports.signals.take(draining=draining)]
         entries += [entry_of(fact) for fact in self._consequences]
         self._consequences = []
+        entries += self._news(now)
+        self._heed_shortage(entries, now)
+        entries += [entry_of(fact) for fact in self._launches.go_on(now)]
+        entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
+        if edit := ports.edits(now, state):
+            entries.append(entry_of(edit))
+        if self._inbound.unreadable and not entries:  # a stop is recorded by now, and its end may never be seen
+            ports.signals.check_leave()
+        return _as_a_whole(entries, [entry_of(fact) for fact in held.come])
+
+    def _news(self, now: float) -> list[Entry]:
+        """Find what was handed in, and what became of attempts that ended without a word."""
         suspects = self._attempts.suspects(now)
         told: set[AttemptId | None] = {*self._launches.take_back(now)}
-        entries += (handed_in := self._inbound.read(self._attempts))
-        self._liveness.heard(entry.attempt for entry in handed_in)
+        entries = self._inbound.read(self._attempts)
+        self._liveness.heard(entry.attempt for entry in entries)
         self._heed_disk(now)
         told |= {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
         # What a result is missing from must have been read whole.
@@ -185,15 +208,7 @@ class Driver:
         settled = [self._attempts.settle(suspect) for suspect in suspects]
         entries += [entry_of(fact) for fact in settled if fact is not None]
         over = {entry.attempt for entry in entries if isinstance(entry.fact, (ResultReceived, WorkerGone))}
-        entries += [entry_of(fact) for fact in self._liveness.look(self._machine.state, over)]
-        self._heed_shortage(entries, now)
-        entries += [entry_of(fact) for fact in self._launches.go_on(now)]
-        entries += [entry_of(TimerFired(key)) for key in self._timers.pop_due(now)]
-        if edit := ports.edits(now, self._machine.state):
-            entries.append(entry_of(edit))
-        if self._inbound.unreadable and not entries:  # a stop is recorded by now, and its end may never be seen
-            ports.signals.check_leave()
-        return entries
+        return entries + [entry_of(fact) for fact in self._liveness.look(self._machine.state, over)]
 
     def _heed_disk(self, now: float) -> None:
         """Start nothing while the bus cannot be written, and give workers time once it can be."""
@@ -291,9 +306,11 @@ class Driver:
     def _sleep(self, look_again: float | None) -> None:
         """Wait for a wake (signal, watch, launcher), a deadline, the next scan, or `look_again` seconds."""
         ports, now = self._ports, self._ports.clock.monotonic()
-        anxious = self._attempts.unsettled or self._inbound.more or self._pause.lasts or self._shortage.lasts
+        unread = self._inbound.more or self._waiting.unreadable
+        anxious = self._attempts.unsettled or unread or self._pause.lasts or self._shortage.lasts
         relaxed = ports.watch_works() and not anxious
-        waits = [POLL_WATCHED if relaxed else POLL_UNWATCHED]
+        attentive = bool(self._machine.state.waits)
+        waits = [POLL_UNWATCHED if not relaxed else POLL_WAITING if attentive else POLL_WATCHED]
         waits += [seconds for seconds in (look_again, ports.hooks.next_look()) if seconds is not None]
         deadlines = [self._timers.next_deadline(), self._attempts.next_deadline(now), self._launches.next_try()]
         deadlines.append(self._liveness.next_look(now))
@@ -303,3 +320,13 @@ class Driver:
     def _wait(self, seconds: float, *fds: int) -> None:
         """Wait until a signal or a watch wakes us, one of `fds` is readable, or time is up."""
         self._ports.signals.wait(seconds, *fds)
+
+
+def _as_a_whole(entries: list[Entry], come: list[Entry]) -> list[Entry]:
+    """Put what attempts hold and wait for by now behind all else, and let nothing be decided before the last of it.
+
+    Half of it may look like a deadlock that never was.
+    """
+    if not come:
+        return entries
+    return [*entries, *(replace(entry, decides=False) for entry in come[:-1]), come[-1]]
