@@ -89,7 +89,7 @@ class Client:
         project: str,
         cwd: str | None = None,
         path: str | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        say: Callable[[str], None] | None = None,
         sleep: Callable[[float], None] = _sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -110,7 +110,7 @@ class Client:
 
     @classmethod
     def from_environment(
-        cls, environ: Mapping[str, str] = os.environ, *, say: Callable[[str], None] = lambda _: None
+        cls, environ: Mapping[str, str] = os.environ, *, say: Callable[[str], None] | None = None
     ) -> Client:
         """Open the bus of the worker that this program runs in. Raises NotInWorker, BusError."""
         from bus.hand import open_hand
@@ -247,7 +247,8 @@ class Client:
             try:
                 found = self._hand.try_lock(wanted, queue=True)
             except Shortage as error:  # somebody stands still with the mutex
-                self._say(error.message)
+                if self._say is not None:
+                    self._say(error.message)
                 return None
             if isinstance(found, tuple):
                 return found
@@ -333,7 +334,7 @@ class Client:
             now = self._clock()
             if timeout is not None and now - begun >= timeout:
                 raise WaitTimedOut(f"after {timeout:g} s: {tell()}")
-            if now - told >= TELL_PERIOD:
+            if self._say is not None and now - told >= TELL_PERIOD:
                 told = now
                 self._say(f"still waiting: {tell()}{self._alone()}")
             self._sleep(period if timeout is None else min(period, begun + timeout - now))

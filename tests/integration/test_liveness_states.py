@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,7 @@ def start(project: Project, *nodes: Node, stale_after: str = "2s") -> Running:
     project.config(f'{CONFIG}stale_after = "{stale_after}"\n')
     project.plan(nodes)
     run = project.start_run()
-    for node in nodes:
-        project.wait_recorded("WORKER_DISPATCHED", node["id"])
+    project.wait_recorded("WORKER_DISPATCHED")
     return run
 
 
@@ -116,3 +116,38 @@ def test_a_stuck_worker_is_named_and_one_that_finished_and_does_not_end_is_ended
     let_go(project, "stuck")
     run.finish().expect(0)
     assert len(project.recorded("WORKER_DISPATCHED")) == 2
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> Iterator[Callable[[int, bool], None]]:
+    """Freeze a process, or let it go on. Skips where we may not."""
+    folder = FREEZER / f"conductor-test-{os.getpid()}-{tmp_path.name}"
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("needs a freezer (cgroup v1) that we may use")
+
+    def set(pid: int, on: bool) -> None:
+        (folder / "cgroup.procs").write_text(str(pid))
+        (folder / "freezer.state").write_text("FROZEN" if on else "THAWED")
+        if on:
+            wait_for(lambda: (folder / "freezer.state").read_text() == "FROZEN\n", "the freezing")
+
+    yield set
+    (folder / "freezer.state").write_text("THAWED")
+    wait_for(lambda: not (folder / "cgroup.procs").read_text(), "the end of who was frozen")
+    folder.rmdir()
+
+
+@LONG
+def test_requirement_18_what_no_kill_ends_is_named_unkillable_keeps_its_slot_and_ends_the_run(
+    project: Project, frozen: Callable[[int, bool], None]
+) -> None:
+    run = start(project, silent(project, "a"), project.shell("b", "true", after=["a"]))
+    who = identity(project, "a")
+    frozen(who.command, True)
+    run.send(signal.SIGTERM)
+    life = project.wait_recorded("ATTEMPT_LIFE", "a")["payload"]
+    assert life["life"] == "unkillable"
+    assert f"pid {who.command} (sh), state D, user {os.getuid()}" in life["detail"]
+    run.finish().expect(6)
