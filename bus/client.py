@@ -37,7 +37,7 @@ MAX_TEXT = 1000
 MAX_QUESTION = 1 << 16
 """Characters of a question."""
 
-LOCK_PERIOD = 0.05
+LOCK_PERIOD = 0.02
 """Seconds between two looks whether anything was locked or released."""
 
 LOOK_ANYWAY = 1.0
@@ -45,6 +45,9 @@ LOOK_ANYWAY = 1.0
 
 PERIOD = 0.2
 """Seconds between two looks for a task's end or an answer."""
+
+STOP_PERIOD = 0.5
+"""Seconds between two looks whether the attempt is to stop."""
 
 TELL_PERIOD = 60.0
 """Seconds between two words of who waits."""
@@ -323,14 +326,17 @@ class Client:
 
     def _until(self, look: Callable[[], T | None], timeout: float | None, period: float, tell: Callable[[], str]) -> T:
         """Look until there is something. `timeout` is in seconds."""
-        begun = told = self._clock()
+        begun = told = now = self._clock()
+        asked = begun - STOP_PERIOD
         while True:
             found = look()
             if found is not None:
                 return found
-            reason = self._hand.revoked()
-            if reason is not None:
-                raise AttemptRevoked(reason)
+            if now - asked >= STOP_PERIOD:
+                asked = now
+                reason = self._hand.revoked()
+                if reason is not None:
+                    raise AttemptRevoked(reason)
             now = self._clock()
             if timeout is not None and now - begun >= timeout:
                 raise WaitTimedOut(f"after {timeout:g} s: {tell()}")
