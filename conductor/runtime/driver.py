@@ -7,15 +7,16 @@ before its record is on disk. A pass that found work is followed by another befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol, assert_never
 
 from bus.contract import Host
 from bus.errors import JournalBlocked
-from bus.wire import AttemptId, Record
+from bus.wire import AttemptId, Record, TaskId
 from conductor.core.codec import encode
-from conductor.core.events import Fact, PlanEdited, ResultReceived, TimerFired, WorkerGone
+from conductor.core.events import ControlReceived, Fact, PlanEdited, ResultReceived, TimerFired, WorkerGone
 from conductor.core.instructions import (
     CancelTimer,
     CloseAttempt,
@@ -27,9 +28,12 @@ from conductor.core.instructions import (
     TerminateWorker,
 )
 from conductor.core.state import State
+from conductor.core.task import Manual
 from conductor.core.transitions import Phase
+from conductor.core.wait_events import GrantGone
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.clock import Clock
+from conductor.runtime.controls import TAKEN, Controls, Reload
 from conductor.runtime.hooks import Hooks
 from conductor.runtime.inbound import Entry, Inbound, entry_of
 from conductor.runtime.launch.base import Launcher
@@ -94,6 +98,8 @@ class Ports:
     """What looks, at most so often as it finds right, whether the plan of a run was edited."""
     heartbeat: float = 30.0
     """Seconds between two beats of a worker, as workers are told."""
+    reload: Reload = lambda state: "this run cannot read its plan again"
+    """What reads the edited plan, for an operator who wants the round to go on with it."""
     to_stop: bool = False
     """Whether the run was taken over only to end it."""
     hooks: Hooks = field(default_factory=Hooks)
@@ -116,6 +122,7 @@ class Driver:
         self._shortage = Shortage(ports.observer.trouble)
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause, self._shortage)
         self._views = Views(ports.host)
+        self._controls = Controls(replayed.machine, ports.reload)
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
 
@@ -138,8 +145,8 @@ class Driver:
 
     def begin(self, first: Fact, then: Iterable[Fact] = ()) -> None:
         """Take in how the round begins, and look for the attempts of a conductor that died."""
-        behind = [entry_of(fact) for fact in then]
-        self._pass([replace(entry_of(first), decides=not behind), *behind])
+        entries = [entry_of(first), *(entry_of(fact) for fact in then), *self._inbound.orders()]
+        self._pass(_undivided(entries))
         self._consequences += self._attempts.reconcile(self._machine.state.reconciling_attempts())
 
     def turn(self) -> None:
@@ -193,13 +200,13 @@ class Driver:
             entries.append(entry_of(edit))
         if self._inbound.unreadable and not entries:  # a stop is recorded by now, and its end may never be seen
             ports.signals.check_leave()
-        return _as_a_whole(entries, [entry_of(fact) for fact in held.come])
+        return entries + _undivided([entry_of(fact) for fact in held.come])
 
     def _news(self, now: float) -> list[Entry]:
         """Find what was handed in, and what became of attempts that ended without a word."""
         suspects = self._attempts.suspects(now)
         told: set[AttemptId | None] = {*self._launches.take_back(now)}
-        entries = self._inbound.read(self._attempts)
+        entries = self._inbound.read(self._attempts, self._open_to_people())
         self._liveness.heard(entry.attempt for entry in entries)
         self._heed_disk(now)
         told |= {entry.attempt for entry in entries if isinstance(entry.fact, ResultReceived)}
@@ -209,6 +216,11 @@ class Driver:
         entries += [entry_of(fact) for fact in settled if fact is not None]
         over = {entry.attempt for entry in entries if isinstance(entry.fact, (ResultReceived, WorkerGone))}
         return entries + [entry_of(fact) for fact in self._liveness.look(self._machine.state, over)]
+
+    def _open_to_people(self) -> list[TaskId]:
+        """Return the manual tasks that wait for a person."""
+        state = self._machine.state
+        return [task.id for task in state.order if isinstance(task.status, Manual)] if state.tally[Manual] else []
 
     def _heed_disk(self, now: float) -> None:
         """Start nothing while the bus cannot be written, and give workers time once it can be."""
@@ -227,7 +239,8 @@ class Driver:
         ports = self._ports
         records: list[Record] = []
         effects: list[Instruction] = []
-        for entry in entries:
+        taken: list[GrantGone] = []
+        for entry in chain.from_iterable(map(self._completed, entries)):
             stamp = ports.clock.stamp()
             record = ports.host.stage(
                 entry.type,
@@ -242,6 +255,8 @@ class Driver:
             now = self._replayed.committed(record)
             if entry.fact is None:
                 continue
+            if isinstance(entry.fact, GrantGone) and entry.fact.how == TAKEN:
+                taken.append(entry.fact)
             for instruction in self._machine.handle(entry.fact, now, wall=stamp.wall, decides=entry.decides):
                 if isinstance(instruction, Journal):
                     type, task, attempt, payload = encode(instruction.decision)
@@ -253,11 +268,27 @@ class Driver:
         self._commit()
         ports.host.project(records)
         self._inbound.recorded(entries)
+        self._waiting.take(taken)
         for instruction in effects:
             self._carry_out(instruction)
         self._views.recorded(records)
         ports.observer.recorded(records)
         ports.hooks.recorded(records)
+
+    def _completed(self, entry: Entry) -> Iterator[Entry]:
+        """Yield an entry as it is to be recorded, and what follows from it: orders bring more than they say.
+
+        To be called when all that stands before it is applied: what an order means depends on that.
+        """
+        if not isinstance(entry.fact, ControlReceived):
+            yield entry
+            return
+        completed = self._controls.complete(entry.fact)
+        order = entry_of(completed.order, source=entry.source, id=entry.id, item=entry.item)
+        facts = [entry_of(fact) for fact in completed.facts]
+        yield replace(order, decides=entry.decides and not facts)
+        for fact in facts:
+            yield replace(fact, decides=entry.decides and fact is facts[-1])
 
     def _commit(self) -> None:
         """Write the batch; while the disk refuses it, say so, do nothing else, and try again."""
@@ -296,8 +327,8 @@ class Driver:
                 self._timers.start(key, now + seconds)
             case CancelTimer(key):
                 self._timers.cancel(key)
-            case DeliverText():
-                pass
+            case DeliverText(attempt, name, text):
+                ports.host.deliver(attempt, name, text.encode())
             case Journal():
                 raise AssertionError("decisions are journaled before anything is carried out")
             case _:
@@ -309,7 +340,8 @@ class Driver:
         unread = self._inbound.more or self._waiting.unreadable
         anxious = self._attempts.unsettled or unread or self._pause.lasts or self._shortage.lasts
         relaxed = ports.watch_works() and not anxious
-        attentive = bool(self._machine.state.waits)
+        state = self._machine.state
+        attentive = bool(state.waits) or state.tally[Manual] > 0
         waits = [POLL_UNWATCHED if not relaxed else POLL_WAITING if attentive else POLL_WATCHED]
         waits += [seconds for seconds in (look_again, ports.hooks.next_look()) if seconds is not None]
         deadlines = [self._timers.next_deadline(), self._attempts.next_deadline(now), self._launches.next_try()]
@@ -322,11 +354,11 @@ class Driver:
         self._ports.signals.wait(seconds, *fds)
 
 
-def _as_a_whole(entries: list[Entry], come: list[Entry]) -> list[Entry]:
-    """Put what attempts hold and wait for by now behind all else, and let nothing be decided before the last of it.
+def _undivided(entries: list[Entry]) -> list[Entry]:
+    """Let nothing be decided before the last of them.
 
-    Half of it may look like a deadlock that never was.
+    Half of what attempts hold and wait for may look like a deadlock that never was, and a run that is to be paused or
+    stopped must not begin with a launch.
     """
-    if not come:
-        return entries
-    return [*entries, *(replace(entry, decides=False) for entry in come[:-1]), come[-1]]
+    last = next((entry for entry in reversed(entries) if entry.fact is not None), None)
+    return [replace(entry, decides=entry is last) for entry in entries]

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
-from bus.contract import Control, Host, Incoming, Quarantined
+from bus.contract import Claim, Control, Host, Incoming, Quarantined
 from bus.wire import AttemptId, JsonObject, Message, TaskId, exit_from_json
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact, ProgressReceived, ReportReceived, ResultReceived
+from conductor.core.supervision import UsageReported
 from conductor.runtime.attempts import Attempts
 
-MACHINE_VERBS = ("drain", "stop")
-"""Controls that are bound to the epoch of the conductor they were meant for."""
+ENDS = ("drain", "stop")
+"""Orders for the conductor that lives: one that was left for another means nothing to the next."""
+
+BOUND = (*ENDS, "pause")
+"""Orders that may name the epoch of the conductor that they are meant for, and are for no other then."""
+
+CLAIM = "claim"
+"""Who says of a manual task that it is complete or failed, by a file in `events/`."""
+
+_CLAIMED = {"TASK_COMPLETE": "complete", "TASK_FAILED": "fail"}
 
 RESET = "reset"
 """What only a verb that holds the lock may record, while nothing runs."""
@@ -66,12 +75,22 @@ class Inbound:
         """Whether something could not be read at the last look, so that no end of a worker can be concluded."""
         return self._trouble is not None
 
-    def read(self, attempts: Attempts) -> list[Entry]:
-        """Return an entry for each new message of an open attempt and each control, in the scan's order."""
-        scan = self._host.scan(attempts.by_task())
+    def orders(self) -> list[Entry]:
+        """Return what operators have left before the first look at anything else: a run that is to be paused must not
+        begin with a launch."""
+        scan = self._host.scan()
+        found = [self._of_control(control) for control in scan.controls]
+        self._first = False
+        return [entry for entry in (*found, *map(_set_aside, scan.quarantined)) if entry is not None]
+
+    def read(self, attempts: Attempts, manual: Sequence[TaskId] = ()) -> list[Entry]:
+        """Return an entry for each new message of an open attempt, each control, and each claim about the tasks in
+        `manual`, in the scan's order."""
+        scan = self._host.scan(attempts.by_task(), manual)
         self.more, self._trouble, self.blocked = scan.more, scan.trouble, scan.blocked
         found = [self._of_message(incoming, attempts) for incoming in scan.messages]
         found += [self._of_control(control) for control in scan.controls]
+        found += [_of_claim(claim) for claim in scan.claims]
         found += [_set_aside(one) for one in scan.quarantined]
         self._first = False
         self._say_trouble()
@@ -151,14 +170,16 @@ class Inbound:
         if control.verb == RESET:
             self._host.refuse(control, "only `conductor reset` can do that, while nothing runs")
             return None
-        if control.verb in MACHINE_VERBS and not self._is_for_us(control):
+        if control.verb in BOUND and not self._is_for_us(control):
             self._host.refuse(control, "meant for an earlier conductor")
             return None
         fact = ControlReceived(control.verb, control.who, control.target, control.text)
         return entry_of(fact, source=f"operator:{control.who}", item=control)
 
     def _is_for_us(self, control: Control) -> bool:
-        return not self._first if control.epoch is None else control.epoch == self._host.epoch
+        if control.epoch is not None:
+            return control.epoch == self._host.epoch
+        return not self._first or control.verb not in ENDS
 
     def forget_recorded(self) -> None:
         """Remove what a conductor recorded and died before removing, where there is nothing else to do."""
@@ -176,8 +197,15 @@ def _fact_of(message: Message, task: TaskId) -> Fact | None:
             return ReportReceived(task, message.attempt, payload)
         case "PROGRESS":
             return ProgressReceived(task, message.attempt, payload.get("pct"), payload.get("text") or "")
+        case "USAGE":
+            return UsageReported(task, message.attempt, payload)
         case _:
             return None
+
+
+def _of_claim(claim: Claim) -> Entry:
+    """A file in `events/` is an order of whoever made it. It is found again until the journal says the same."""
+    return entry_of(ControlReceived(_CLAIMED[claim.type], CLAIM, claim.task, claim.text), source=f"operator:{CLAIM}")
 
 
 def _set_aside(found: Quarantined) -> Entry:

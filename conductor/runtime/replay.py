@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from bus.contract import Host, Reader, Snapshot
 from bus.errors import BusCorrupt
 from bus.strict import WireError
-from bus.wire import AttemptId, JsonObject, Record, dumps
+from bus.wire import AttemptId, JsonObject, Record, TaskId, dumps
 from conductor.core import snapshot as core
 from conductor.core.codec import decode
 from conductor.core.events import AttemptEnded
@@ -52,6 +52,10 @@ class Replayed:
     def plan(self) -> Plan:
         """The plan of the newest round; an empty one before the first."""
         return self.machine.state.plan
+
+    def manual(self) -> list[TaskId]:
+        """Return the tasks of the newest round that are for a person."""
+        return [task.id for task in self.plan.tasks if task.manual]
 
     @property
     def unfinished(self) -> Run | None:

@@ -41,7 +41,8 @@ def reset(request: Request, tasks: Sequence[str], who: str) -> Reset:
     while True:
         stopped = _end_crashed_run(request, who) or stopped
         replayed = Replayed()
-        with closing(open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed)) as host:
+        opened = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed, manual=replayed.manual)
+        with closing(opened) as host:
             if replayed.unfinished is None:  # otherwise somebody has begun another one meanwhile, and died
                 return replace(take_back(host, replayed, tasks, who, SystemClock()), stopped=stopped)
 

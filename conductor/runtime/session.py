@@ -24,6 +24,7 @@ from conductor.runtime.hooks import HookPlaces, Hooks
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launches import Order
+from conductor.runtime.reloading import Reloading
 from conductor.runtime.replay import Replayed
 from conductor.runtime.retries import before
 from conductor.runtime.signals import Signals
@@ -54,7 +55,9 @@ class Session:
             self._launcher = stack.enter_context(closing(LocalLauncher(str(request.bus), open_files)))
             self._replayed = Replayed()
             with without_collector(lasting=True):
-                host = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed)
+                host = open_host(
+                    request.bus, unsafe_fs=request.unsafe_fs, follower=self._replayed, manual=self._replayed.manual
+                )
             self.host: FileHost = stack.enter_context(closing(host))
             track.take()
             if first is None or self._replayed.run is not None:
@@ -111,6 +114,7 @@ class Session:
                 to_stop=self._request.to_stop,
                 stop_grace=self.start.settings.ladder.length + STOP_MARGIN,
                 edits=PlanEdits(self._request.track).look,
+                reload=Reloading(self.host, self._request.track, self.start.places, self._request.environ).read,
                 hooks=hooks,
             )
             edit = [self.start.edit] if self.start.edit else []

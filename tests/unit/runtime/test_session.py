@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bus import recovery
+from bus.reader import open_reader
 from conductor.cli.main import run_command_line
 
 PLAN = '```yaml\ndag:\n  project: .\n  nodes:\n    - {id: "1", name: one, run: ["true"]}\n```\n'
@@ -33,9 +34,8 @@ def test_what_a_start_sets_aside_is_journaled(tmp_path: Path) -> None:
         file.write(b'{"seq":99,"torn')
     (tmp_path / "plan.md").write_text(PLAN.removesuffix("```\n") + '    - {id: "2", name: two, run: ["true"]}\n```\n')
     assert run_command_line(["run", str(tmp_path), "--quiet"]) == 0
-    records = [json.loads(line) for line in journal.read_bytes().splitlines()]
-    [found] = [record for record in records if record["type"] == "QUARANTINED"]
-    assert found["payload"]["name"].endswith("queue.jsonl")
+    [found] = [record for record in open_reader(journal.parent).records() if record.type == "QUARANTINED"]
+    assert found.payload["name"].endswith("queue.jsonl")
 
 
 def test_a_start_that_finds_nothing_to_do_keeps_the_snapshot_that_it_made_due(
