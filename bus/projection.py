@@ -1,8 +1,8 @@
 """`events/`: one file per task and final word, made from the journal, to be listed and read by people and older tools.
 
 TASK_COMPLETE, TASK_FAILED and TASK_BLOCKED of a task replace each other; a new round (RUN_STARTED) takes the failed and
-the blocked back, because their tasks are pending again; a reset takes back what it names. DEP_READY follows from
-TASK_COMPLETE's `unblocks`. A replaced file goes to `events/archive/<name>.<seq>`.
+the blocked back, because their tasks are pending again; a retry and a reset take back what they name. DEP_READY follows
+from TASK_COMPLETE's `unblocks`. A replaced file goes to `events/archive/<name>.<seq>`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ COMPLETE, FAILED, BLOCKED, READY = "TASK_COMPLETE", "TASK_FAILED", "TASK_BLOCKED
 _TYPES = (COMPLETE, FAILED, BLOCKED, READY)
 _SHOWN = frozenset({COMPLETE, FAILED, BLOCKED})
 _FINAL = _SHOWN | {"TASK_SKIPPED", "TASK_CANCELLED"}
-_MARKS = tuple(f'"type":"{type}"'.encode() for type in (*sorted(_FINAL), "RUN_STARTED"))
-_RESET = b'"verb":"reset"'
+_MARKS = (
+    *(f'"type":"{type}"'.encode() for type in (*sorted(_FINAL), "RUN_STARTED", "PLAN_RELOADED")),
+    *(f'"verb":"{verb}"'.encode() for verb in ("reset", "retry")),
+)
 
 MAX_EVENT = 32 << 20
 
 
 def concerns(line: bytes) -> bool:
     """Tell quickly whether a journal line may change `events/`; a payload that quotes such a line is no harm."""
-    return any(mark in line for mark in _MARKS) or _RESET in line
+    return any(mark in line for mark in _MARKS)
 
 
 def event_line(record: Record, type: str, payload: JsonObject) -> bytes:
@@ -87,8 +89,10 @@ class View:
         """Return the names that go and the (name, content) that come, in this order."""
         if record.type == "RUN_STARTED":
             return self._take_all((FAILED, BLOCKED)), []
+        if record.type == "PLAN_RELOADED":  # what stays blocked is said to be so again
+            return self._take_all((BLOCKED,)), []
         if record.type == "CONTROL":
-            return self._reset(record.payload) if record.payload.get("verb") == "reset" else [], []
+            return self._ordered(record.payload), []
         if record.type not in _FINAL or record.task is None:
             return [], []
         task = layout.encode_task_id(record.task)
@@ -105,6 +109,14 @@ class View:
     def _show(self, record: Record, type: str, task: str, payload: JsonObject) -> tuple[str, bytes]:
         self._tasks[type].add(task)
         return event_file(type, task), event_line(record, type, payload)
+
+    def _ordered(self, payload: JsonObject) -> list[str]:
+        if payload.get("verb") == "reset":
+            return self._reset(payload)
+        if payload.get("verb") != "retry" or payload.get("refused"):
+            return []
+        tasks = map(layout.encode_task_id, payload.get("tasks", ()))
+        return [name for task in tasks for name in self._take(task, (FAILED, BLOCKED))]
 
     def _reset(self, payload: JsonObject) -> list[str]:
         """Everything, or the tasks that are named. The target itself is still ready; those behind it are not."""

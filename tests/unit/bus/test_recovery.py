@@ -484,6 +484,28 @@ def test_a_new_round_and_a_reset_take_events_back_over_a_restart(finished: Path)
     assert events(finished) == {}
 
 
+def test_a_retry_and_a_reloaded_plan_take_back_what_is_not_final_any_more(root: Path) -> None:
+    host = start(root)
+    for task in "abc":
+        final(host, "TASK_FAILED", task, error="x")
+    final(host, "TASK_BLOCKED", "d", blocked_by=["a"])
+    final(host, "TASK_BLOCKED", "e", blocked_by=["c"])
+    for order in (
+        {"verb": "retry", "who": "me", "target": "a", "tasks": ["a", "d"]},
+        {"verb": "retry", "who": "me", "target": "b", "tasks": ["b"], "refused": "no"},
+        {"verb": "cancel", "who": "me", "target": "b", "tasks": ["b"]},
+    ):
+        host.stage("CONTROL", order, NOW)
+    host.commit()  # and killed before it could project
+    host.close()
+    host = start(root)
+    assert set(events(root)) == {"TASK_FAILED_b.event", "TASK_FAILED_c.event", "TASK_BLOCKED_e.event"}
+    record = host.stage("PLAN_RELOADED", {}, NOW)
+    host.commit()
+    host.project([record])
+    assert set(events(root)) == {"TASK_FAILED_b.event", "TASK_FAILED_c.event"}
+
+
 def test_a_task_that_fails_after_all_is_complete_no_more(root: Path) -> None:
     host = start(root)
     final(host, "TASK_COMPLETE", "a", unblocks=[])
