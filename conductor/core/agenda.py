@@ -12,15 +12,21 @@ from heapq import heappop, heappush
 
 from bus.wire import TaskId
 from conductor.core import stops
+from conductor.core.ends import expired_group, has_order, needs_a_person
+from conductor.core.gates import holds_work
+from conductor.core.giving_up import WAITS_FOR_PEOPLE
 from conductor.core.schedule import Schedule
 from conductor.core.state import ALIVE, State, Task
 from conductor.core.task import (
+    IDLE,
+    AwaitsApproval,
     Backoff,
     Blocked,
     Cancelled,
     Ended,
     Exited,
     Failed,
+    Manual,
     Pending,
     Ready,
     Running,
@@ -31,9 +37,6 @@ from conductor.core.transitions import StatusType
 
 ROOTS: tuple[StatusType, ...] = (Failed, Cancelled)
 """Statuses that block whatever is downstream."""
-
-IDLE: tuple[StatusType, ...] = (Pending, Ready, Backoff)
-"""Statuses without an end and without an attempt."""
 
 
 @dataclass(slots=True)
@@ -70,12 +73,17 @@ class Agenda:
         self.exited, self.ended, self.doomed = Queue(), Queue(), Queue()
         self.ticked, self.unnamed = Queue(), Queue()
         """Taken as done by `--skip-ticked`; not named by `--only`."""
+        self.ordered, self.gates, self.expired = Queue(), Queue(), Queue()
+        """To be ended as somebody ordered; ready, but a person comes first; of a group that has run out of time."""
+        at_rest = (self.ticked, self.unnamed, self.ordered, self.expired)
         self._queues_of: Mapping[StatusType, tuple[Queue, ...]] = {
             Exited: (self.exited,),
             Ended: (self.ended,),
-            Pending: (self.doomed, self.ticked, self.unnamed),
-            Ready: (self.ticked, self.unnamed),
-            Backoff: (self.ticked, self.unnamed),
+            Pending: (self.doomed, *at_rest),
+            Ready: (self.gates, *at_rest),
+            Backoff: at_rest,
+            AwaitsApproval: at_rest,
+            Manual: at_rest,
         }
         self._causes: dict[int, tuple[TaskId, ...]] = {}
         self._passed = 0
@@ -97,7 +105,7 @@ class Agenda:
                 self.schedule.remove(task)
         elif isinstance(before, ALIVE) and not isinstance(status, ALIVE):
             self.schedule.release(task)
-        if isinstance(status, Ready):
+        if isinstance(status, Ready) and not needs_a_person(task):
             self.schedule.add(task)
         for queue in self._queues_of.get(type(before), ()):
             queue.discard(task)
@@ -117,7 +125,8 @@ class Agenda:
     def to_stop(self) -> tuple[Task, str] | None:
         """Return a running task that is to be stopped and has no STOP yet, and the reason."""
         state = self._state
-        if state.run is not None and state.run.stopping and not self._stopping:
+        run = state.run
+        if run is not None and (run.stopping or run.gave_up == WAITS_FOR_PEOPLE) and not self._stopping:
             self._stopping = True
             self._suspects = dict(state.running)
         while self._suspects:
@@ -130,7 +139,7 @@ class Agenda:
     def leftover(self) -> Task | None:
         """Return the first task that never started, once nothing runs and nothing more will."""
         order = self._state.order
-        while self._passed < len(order) and not isinstance(order[self._passed].status, IDLE):
+        while self._passed < len(order) and not _at_rest(order[self._passed]):
             self._passed += 1
         return order[self._passed] if self._passed < len(order) else None
 
@@ -141,14 +150,25 @@ class Agenda:
         elif isinstance(status, Ended):
             self.ended.add(task)
         elif isinstance(status, IDLE):
-            if task.id in self._ticks:
-                self.ticked.add(task)
-            elif self._named is not None and task.id not in self._named:
-                self.unnamed.add(task)
+            self._enqueue_idle(task)
         elif isinstance(status, Blocked):
             self._doom(task, status.by)
         elif isinstance(status, ROOTS):
             self._doom(task, (task.id,))
+
+    def _enqueue_idle(self, task: Task) -> None:
+        if has_order(task):
+            self.ordered.add(task)
+        if holds_work(task):
+            return
+        if task.id in self._ticks:
+            self.ticked.add(task)
+        elif self._named is not None and task.id not in self._named:
+            self.unnamed.add(task)
+        elif expired_group(self._state, task):
+            self.expired.add(task)
+        elif needs_a_person(task):
+            self.gates.add(task)
 
     def _doom(self, source: Task, by: tuple[TaskId, ...]) -> None:
         """Whatever is downstream of `source` and waits for a dependency is to be blocked."""
@@ -159,3 +179,8 @@ class Agenda:
                     self._causes[dependant.index] = by
                     self.doomed.add(dependant)
                     todo.append(dependant)
+
+
+def _at_rest(task: Task) -> bool:
+    """Tell whether a task has neither an end nor an attempt, nor work that waits for approval."""
+    return isinstance(task.status, IDLE) and not holds_work(task)

@@ -183,6 +183,8 @@ def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
         else:
             kind = event.error_class if event.started else "never_started"
             task.uncounted = {**task.uncounted, kind: task.uncounted.get(kind, 0) + 1}
+    if event.error_class == UNKILLABLE:
+        run.gave_up = run.gave_up or UNKILLABLE
     run.spent += budget.cost_of(task.usage)
     providers.attempt_ended(state, run, task, event)
     ended = Ended(event.attempt, event.number, event.error_class, event.message, event.counted)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bus.layout import attempt_id
 from bus.wire import ExitRecord
-from conductor.core import policy, stops
+from conductor.core import policy, providers, stops
 from conductor.core.agenda import Agenda
+from conductor.core.ends import as_ordered, completed, expired_group, opened, out_of_time, work_done
 from conductor.core.events import (
     AttemptEnded,
     Decision,
@@ -17,20 +18,20 @@ from conductor.core.events import (
     RunEnded,
     StopDecided,
     TaskBlocked,
-    TaskCompleted,
     TaskFailed,
     TaskSkipped,
     WorkerDispatched,
 )
+from conductor.core.giving_up import ESCALATED, can_come, give_up, goes_on, keeps_work, left_behind
+from conductor.core.health import PROVIDER_CLASSES
+from conductor.core.orders import NOT_NAMED
 from conductor.core.policy import STOPPED
-from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.state import Run, State, Task
-from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Pending, Ready, Skipped
+from conductor.core.supervision import ProviderResumed, TaskCancelled
+from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Ready, Skipped
 from conductor.core.transitions import Phase
 from conductor.core.waits import STALE_TOKEN
 from conductor.core.words import WORD_OF, counts
-
-NOT_NAMED = "not named by --only"
 
 
 def next_decision(state: State, agenda: Agenda) -> Decision | None:
@@ -42,22 +43,26 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
         return _judge(state, task, run)
     if task := agenda.ended.first(state):
         return _settle(state, task, run)
+    if task := agenda.ordered.first(state):
+        return as_ordered(state, task)
     if task := agenda.ticked.first(state):
-        return _complete(state, task)
+        return completed(state, task)
     if task := agenda.doomed.first(state):
         return _block(state, agenda, task)
     if task := agenda.unnamed.first(state):
         return TaskSkipped(task.id, task.id, NOT_NAMED)
+    if task := agenda.expired.first(state):
+        return out_of_time(state, task)
     if found := agenda.to_stop():
         return _stop(*found)
-    if (
-        run.phase is Phase.RUNNING
-        and run.gave_up is None
-        and not state.reconciling
-        and (task := agenda.schedule.next())
-    ):
-        return _dispatch(task, run)
-    return _end(state, agenda, run)
+    if over := next(((kind, pause.over) for kind, pause in state.providers.items() if pause.over), None):
+        return ProviderResumed(*over)
+    if goes_on(run) and not state.reconciling:
+        if task := agenda.gates.first(state):
+            return opened(task)
+        if run.paused_by is None and (task := agenda.schedule.next()):
+            return _dispatch(task, run)
+    return give_up(state, run) or left_behind(state, run) or _end(state, agenda, run)
 
 
 def _judge(state: State, task: Task, run: Run) -> AttemptEnded:
@@ -87,31 +92,22 @@ def _settle(state: State, task: Task, run: Run) -> Decision:
     """Give an ended attempt its consequence."""
     ended = task.status
     assert isinstance(ended, Ended)
+    if task.ordered and task.ordered[0] == "cancel":
+        return TaskCancelled(task.id, task.id, task.ordered[1])
     if ended.error_class is None:
-        return _complete(state, task)
-    if not policy.may_retry(task.spec, run.options, ended, task.used, task.uncounted):
+        return work_done(state, task)
+    if pause := providers.due(state, run, task, ended):
+        return pause
+    worth_it = policy.may_retry(task.spec, run.options, ended, task.used, task.uncounted)
+    if not worth_it or expired_group(state, task):
         return TaskFailed(task.id, ended.attempt, task.id, ended.message, ended.error_class)
     if run.gave_up:
         return TaskSkipped(task.id, task.id, run.gave_up)
     failures = task.used + sum(task.uncounted.values())
     number = task.number + 1
-    delay = policy.delay(run.options, run.id, task.id, number, failures)
+    held = ended.error_class in PROVIDER_CLASSES  # by the pause of its kind, which says when
+    delay = 0.0 if held else policy.delay(run.options, run.id, task.id, number, failures)
     return RetryScheduled(task.id, number, delay, ended.error_class)
-
-
-def _complete(state: State, task: Task) -> TaskCompleted:
-    attempt = task.status.attempt if isinstance(task.status, Ended) else None
-    commit, files = policy.reported_work(task.report if attempt else None)
-    return TaskCompleted(
-        task=task.id,
-        attempt=attempt,
-        task_id=task.id,
-        commit_sha=commit,
-        files_modified=files,
-        unblocks=tuple(
-            other.id for other in state.dependants(task) if other.open == 1 and isinstance(other.status, Pending)
-        ),
-    )
 
 
 def _block(state: State, agenda: Agenda, task: Task) -> TaskBlocked:
@@ -139,17 +135,17 @@ def _dispatch(task: Task, run: Run) -> WorkerDispatched:
 
 def _end(state: State, agenda: Agenda, run: Run) -> Decision | None:
     """End the round if nothing can run any more; before that, give the tasks that never started their end."""
-    can_start = state.tally[Ready] + state.tally[Backoff] > 0 and run.phase is Phase.RUNNING and not run.gave_up
-    if state.running or can_start:
+    if state.running or can_come(state, run):
         return None
-    if task := agenda.leftover():
-        if run.phase is Phase.DRAINING and not run.gave_up:
-            return RunEnded("stopped", STOPPED, _last_counts(state))
+    task = agenda.leftover()
+    if (task or keeps_work(state)) and run.phase is Phase.DRAINING and not run.gave_up:
+        return RunEnded("stopped", STOPPED, _last_counts(state))
+    if task:
         return TaskSkipped(task.id, task.id, run.gave_up or _skipped_dependency(state, task))
     done = state.tally[Done] + sum(
         1 for task in state.order if isinstance(task.status, Skipped) and task.status.reason == NOT_NAMED
     )
-    end = "done" if done == len(state.order) else "escalated" if run.gave_up == RESTART_INTENSITY else "failed"
+    end = "done" if done == len(state.order) else "escalated" if run.gave_up in ESCALATED else "failed"
     return RunEnded(end, run.gave_up, _last_counts(state))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from bus import wire
 from conductor.core.task import RunOptions, TaskSpec
 
 MOST_DURATIONS = 100
 """Newest durations that are kept of each kind."""
 
-PROVIDER_CLASSES = frozenset({"rate_limit", "quota", "overloaded", "auth", "billing"})
+PROVIDER_CLASSES: frozenset[str | None] = frozenset(wire.PROVIDER_CLASSES)
 """Failures that are the provider's, not the task's: they use no retry and pause the worker kind."""
 
 UNTIL_RESUMED = frozenset({"auth", "billing"})

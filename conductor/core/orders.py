@@ -92,6 +92,7 @@ def obey(state: State, order: ControlReceived, moment: Moment) -> None:
             task.ordered = (order.verb, order.who, order.text or "")
             tell(task, order.TYPE, order.verb)
             set_status(state, task, task.status, moment)
+            moment.listener.suspect(task)
         case _:  # `unlock` and `reload` bring facts of their own
             pass
 

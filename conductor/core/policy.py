@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bus.wire import ExitRecord, JsonObject, TaskId
+from bus.wire import PROVIDER_CLASSES, ExitRecord, JsonObject, TaskId
 from conductor.core.task import Ended, NotLaunched, Outcome, RunOptions, TaskSpec, Vanished
 from conductor.core.wording import exact, left_behind
 
@@ -95,7 +95,7 @@ def judge(
 
 UNCOUNTED = frozenset(
     {STOPPED, CONDUCTOR_DIED, SHORTAGE, "cancelled", REBOOT, "deadlock_victim", "stale_token"}
-    | {"rate_limit", "quota", "auth", "billing", "overloaded"}
+    | {UNKILLABLE, *PROVIDER_CLASSES}
 )
 """Classes that are not the task's own fault."""
 
@@ -124,6 +124,8 @@ def _judge_exit(exit: ExitRecord, fail_on_leftovers: bool) -> Verdict:
     command = exit.command or {}
     report = exit.report or {}
     said = str(report.get("message") or "") if report.get("verb") == "fail" else ""
+    if (limit := report.get("class")) in PROVIDER_CLASSES and report.get("verb") == "fail":
+        return Verdict(str(limit), _text(str(limit), said or _last_line(exit.tail)), counted=False)
     if command.get("signal"):
         return Verdict("signal", _text(f"killed by {_signal(command['signal'])}", said or _last_line(exit.tail)))
     if command.get("code") != 0:
@@ -231,8 +233,11 @@ def _text(what: str, detail: str) -> str:
 def may_retry(spec: TaskSpec, options: RunOptions, ended: Ended, used: int, uncounted: Mapping[str, int]) -> bool:
     """Tell whether a failed attempt is followed by another. `used` and `uncounted` include this one.
 
-    A counted end that never started (the command does not exist) is not worth another attempt.
+    A counted end that never started (the command does not exist) is not worth another attempt, and beside processes
+    that cannot be ended none may be made.
     """
+    if ended.error_class == UNKILLABLE:
+        return False
     if not ended.counted:
         return max(uncounted.values(), default=0) <= UNCOUNTED_CEILING
     return ended.error_class != "spawn" and used <= allowed(spec, options)

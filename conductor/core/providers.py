@@ -118,11 +118,10 @@ def due(state: State, run: Run, task: Task, ended: Ended) -> ProviderPaused | No
     pause, health = state.providers.get(kind), state.health.get(kind, Health())
     if pause is not None and pause.probe != ended.attempt:
         return None
-    if ended.error_class in PROVIDER_CLASSES:
+    failed = ended.error_class
+    if failed is not None and failed in PROVIDER_CLASSES:
         named = (task.report or {}).get("retry_after")
-        return ProviderPaused(
-            kind, ended.error_class, pause_seconds(ended.error_class, named, health.strikes, run.options)
-        )
+        return ProviderPaused(kind, failed, pause_seconds(failed, named, health.strikes, run.options))
     limit = run.options.breaker
     if limit is not None and ended.counted and health.in_a_row >= limit:
         return ProviderPaused(kind, BREAKER, pause_seconds(BREAKER, None, 0, run.options))

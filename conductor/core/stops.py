@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from bus.wire import TaskId
+from conductor.core.ends import expired_group
+from conductor.core.giving_up import WAITS_FOR_PEOPLE
 from conductor.core.liveness import QUIET, STUCK
 from conductor.core.policy import OVERRIDING, STOPPED
 from conductor.core.state import State, Task
 from conductor.core.task import Running
 from conductor.core.waits import DEADLOCK_VICTIM, HUNG, STALE_TOKEN, Deadlock
-from conductor.core.wording import few
+from conductor.core.wording import few, person
 
 TIMEOUT = "timeout"
+
+CANCELLED = "cancelled"
 
 
 def due(state: State, task: Task) -> str | None:
@@ -30,13 +34,25 @@ def due(state: State, task: Task) -> str | None:
 def _reason(state: State, task: Task, status: Running) -> str | None:
     if task.stale:
         return STALE_TOKEN
+    if task.ordered and task.ordered[0] == "cancel":
+        return CANCELLED
     if deadlock_of(state, task) is not None:
         return DEADLOCK_VICTIM
     if task.life is not None and task.life.life == QUIET and task.spec.stale_after:
         return HUNG
     if task.life is not None and task.life.life == STUCK and task.life.evidence.get("overdue") is True:
         return TIMEOUT
-    return STOPPED if state.run is not None and state.run.stopping else None
+    if expired_group(state, task) is not None:
+        return TIMEOUT
+    return STOPPED if _run_wants_it_ended(state, task) else None
+
+
+def _run_wants_it_ended(state: State, task: Task) -> bool:
+    """Whoever waits in a run that was told not to wait for people waits for one, near or far."""
+    run = state.run
+    if run is None or run.stopping:
+        return run is not None
+    return run.gave_up == WAITS_FOR_PEOPLE and any(wait.attempt == task.attempt for wait in state.waits.values())
 
 
 def deadlock_of(state: State, task: Task) -> Deadlock | None:
@@ -53,4 +69,8 @@ def because(state: State, task: Task, reason: str) -> str:
     if reason == DEADLOCK_VICTIM and (deadlock := deadlock_of(state, task)):
         others = [TaskId(one["task"]) for one in deadlock.members if one["task"] != task.id]
         return f"to end a deadlock with {few(others)}" if others else "it waited for what could not come"
+    if reason == TIMEOUT and (group := expired_group(state, task)):
+        return f"its group {group} has run out of time"
+    if reason == CANCELLED and task.ordered:
+        return f"cancelled by {person(task.ordered[1])}"
     return "" if reason == STOPPED else reason

@@ -100,4 +100,4 @@ class RunGaveUp:
 
     TYPE: ClassVar[str] = "RUN_GAVE_UP"
     reason: str
-    """`waits_for_people`, `provider_limit`, or `unkillable`."""
+    """`waits_for_people` or `provider_limit`."""

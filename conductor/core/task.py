@@ -339,3 +339,6 @@ Status = (
     | AwaitsApproval
     | Manual
 )
+
+IDLE: tuple[type[Status], ...] = (Pending, Ready, Backoff, AwaitsApproval, Manual)
+"""Statuses without an end and without an attempt that is alive."""

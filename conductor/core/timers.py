@@ -72,6 +72,7 @@ def _group(state: State, run: Run, name: str, moment: Moment) -> bool:
     run.groups_expired = [*run.groups_expired, name]
     for id in group.tasks:
         set_status(state, state.tasks[id], state.tasks[id].status, moment)
+        moment.listener.suspect(state.tasks[id])
     return True
 
 

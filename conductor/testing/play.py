@@ -76,8 +76,17 @@ class Play:
         return self.fact(TimerFired(f"retry:{id}"), after=60)
 
     def control(self, verb: str, who: str = "signal:INT") -> Play:
-        """Give an operator's order."""
+        """Give an order that is about no task."""
         return self.fact(ControlReceived(verb, who))
+
+    def order(self, verb: str, target: str | None = None, text: str | None = None, *, ahead: bool = False) -> Play:
+        """Give an operator's order as it is recorded."""
+        return self.fact(self.machine.resolve(ControlReceived(verb, "operator:me", target, text, ahead=ahead)))
+
+    @property
+    def refused(self) -> str | None:
+        """Why the newest order means nothing; None where it does."""
+        return next(event.refused for _, event in reversed(self.journal) if isinstance(event, ControlReceived))
 
     @property
     def launched(self) -> list[str]:

@@ -1,0 +1,93 @@
+"""When a run ends although it has tasks left: why nothing more can come, and what is told to those that still run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conductor.core.budget import BUDGET_EXCEEDED
+from conductor.core.events import AttemptEnded
+from conductor.core.gates import holds_work
+from conductor.core.health import BREAKER, kind_of
+from conductor.core.policy import UNKILLABLE
+from conductor.core.rounds import RESTART_INTENSITY
+from conductor.core.state import Run, State, Task
+from conductor.core.supervision import RunGaveUp
+from conductor.core.task import AwaitsApproval, Backoff, Manual, Ready, Running
+from conductor.core.timers import RUN_TIMEOUT
+from conductor.core.transitions import Phase
+
+WAITS_FOR_PEOPLE: Final = "waits_for_people"
+"""Only a person could move the run on, and it was told not to wait for people."""
+
+PROVIDER_LIMIT: Final = "provider_limit"
+"""Only a provider's limit holds the run up, and it was told not to wait."""
+
+ESCALATED: Final = frozenset(
+    {RESTART_INTENSITY, RUN_TIMEOUT, BUDGET_EXCEEDED, WAITS_FOR_PEOPLE, PROVIDER_LIMIT, UNKILLABLE}
+)
+"""Reasons that a person has to look at."""
+
+
+def goes_on(run: Run) -> bool:
+    """Tell whether new attempts may be made in the round."""
+    return run.phase is Phase.RUNNING and run.gave_up is None
+
+
+def can_come(state: State, run: Run) -> bool:
+    """Tell whether, without anything that runs now, another attempt or a person's work can come in this round."""
+    waiting = (Ready, Backoff, AwaitsApproval, Manual)
+    return goes_on(run) and any(state.tally[status] for status in waiting)
+
+
+def give_up(state: State, run: Run) -> RunGaveUp | None:
+    """Return why a run that was told not to wait gives up: only a provider or people could move it on."""
+    if run.options.wait_for_people or not goes_on(run) or state.reconciling or state.tally[Backoff]:
+        return None
+    if not all(_waits(state, state.tasks[id]) for id in state.running) or state.deadlocks:
+        return None
+    ready = [task for task in state.order if isinstance(task.status, Ready)] if state.tally[Ready] else []
+    pauses = [state.providers.get(kind_of(task.spec, run.options)) for task in ready]
+    if any(pause is not None and pause.error_class == BREAKER for pause in pauses):
+        return None  # that is over soon, by itself
+    if not state.running and any(pauses):
+        return RunGaveUp(PROVIDER_LIMIT)
+    asked = any(wait.kind == "question" for wait in state.waits.values())
+    people = state.tally[AwaitsApproval] or state.tally[Manual] or asked or (run.paused_by and ready)
+    return RunGaveUp(WAITS_FOR_PEOPLE) if people else None
+
+
+def _waits(state: State, task: Task) -> bool:
+    return any(wait.attempt == task.attempt for wait in state.waits.values())
+
+
+def left_behind(state: State, run: Run) -> AttemptEnded | None:
+    """Return the end of an attempt that cannot be ended, once nothing else is left to wait for. It keeps what it holds.
+
+    While another attempt runs, or may still come, or a person may move the run on, it can wait: it may yet go.
+    """
+    running = [state.tasks[id] for id in state.running]
+    if not running or any(task.life is None or task.life.life != UNKILLABLE for task in running):
+        return None
+    if goes_on(run) and (state.tally[Backoff] or state.tally[AwaitsApproval] or state.tally[Manual]):
+        return None
+    if goes_on(run) and state.tally[Ready] and (run.paused_by or state.providers):
+        return None
+    task = running[0]
+    assert isinstance(task.status, Running)
+    assert task.life is not None
+    return AttemptEnded(
+        task=task.id,
+        attempt=task.status.attempt,
+        number=task.number,
+        error_class=UNKILLABLE,
+        message=f"cannot be ended: {task.life.detail}" if task.life.detail else "cannot be ended",
+        started=True,
+        counted=False,
+        exit=None,
+        evidence=dict(task.life.evidence),
+    )
+
+
+def keeps_work(state: State) -> bool:
+    """Tell whether work that is done waits for approval: then the round is not finished."""
+    return bool(state.tally[AwaitsApproval]) and any(map(holds_work, state.order))
