@@ -142,7 +142,14 @@ def test_a_retry_takes_back_what_failed_and_what_only_that_blocked(play: Play) -
     play.start("a", "b < a", "c < a b", "x", "y < a x", "z", retries=0)
     play.result("a", "fails").result("x", "fails").order("retry", "a")
     assert play.launched == ["a"]
-    assert play.statuses == dict(a="running", b="pending", c="pending", x="failed", y="blocked", z="running")
+    assert play.statuses == {
+        "a": "running",
+        "b": "pending",
+        "c": "pending",
+        "x": "failed",
+        "y": "blocked",
+        "z": "running",
+    }
     assert play.seen("y").blocked_by == ("x",)
     play.order("retry", "x").result("a").result("x").result("b").result("c").result("y").result("z")
     assert play.view.state == "done"
