@@ -10,7 +10,7 @@ CAP = 8 << 20
 """Bytes kept of the beginning; the end is kept in whole parts of this size, so up to two of them."""
 
 
-def test_a_task_that_prints_40_megabytes_ends_and_the_kept_log_is_bounded(project: Project) -> None:
+def test_requirement_17_a_task_that_prints_40_megabytes_ends_and_the_kept_log_is_bounded(project: Project) -> None:
     code = (
         "import sys\n"
         "line = b'x' * 1023 + b'\\n'\n"
@@ -44,7 +44,7 @@ def test_a_small_cap_keeps_beginning_and_end(project: Project) -> None:
     assert len(shown) < 3 * 4096 + 500
 
 
-def test_a_child_that_keeps_the_pipe_open_blocks_nobody(project: Project) -> None:
+def test_requirement_17_a_child_that_keeps_the_pipe_open_blocks_nobody(project: Project) -> None:
     project.plan(
         [
             project.shell(

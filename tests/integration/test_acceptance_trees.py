@@ -33,7 +33,7 @@ def wait_spread(project: Project) -> list[int]:
     return wait_for(lambda: len(pids(project)) == 4 and pids(project), "four processes")
 
 
-def test_a_command_that_hides_is_gone_after_its_time_limit(project: Project, escapee: Node) -> None:
+def test_requirement_18_a_command_that_hides_is_gone_after_its_time_limit(project: Project, escapee: Node) -> None:
     project.plan([{**escapee, "timeout": "1s"}, project.task("after", after=["e"]), project.task("beside")])
     project.run().expect(1)
     assert len(pids(project)) == 4
@@ -44,7 +44,7 @@ def test_a_command_that_hides_is_gone_after_its_time_limit(project: Project, esc
     assert tasks["beside"]["status"] == "done"
 
 
-def test_a_command_that_hides_is_gone_after_two_interrupts(project: Project, escapee: Node) -> None:
+def test_requirement_18_a_command_that_hides_is_gone_after_two_interrupts(project: Project, escapee: Node) -> None:
     bystander = subprocess.Popen([*escapee["run"][:-1], str(project.root / "bystander"), "--leave"], env={})
     assert bystander.wait(30) == 0
     strangers = [int(line) for line in (project.root / "bystander").read_text().split()][:4]
@@ -80,7 +80,7 @@ def test_a_time_limit_holds_while_no_conductor_lives(project: Project, escapee: 
     assert len(project.recorded("WORKER_DISPATCHED")) == 1
 
 
-def test_what_a_command_leaves_behind_is_ended_and_named(project: Project, escapee: Node) -> None:
+def test_requirement_18_what_a_command_leaves_behind_is_ended_and_named(project: Project, escapee: Node) -> None:
     project.plan([{**escapee, "run": [*escapee["run"], "--leave"]}])
     project.run().expect(0)
     assert len(pids(project)) == 4
@@ -91,7 +91,7 @@ def test_what_a_command_leaves_behind_is_ended_and_named(project: Project, escap
     assert len(record["payload"]["leftovers"]["killed"]) == 3
 
 
-def test_what_a_task_is_allowed_to_leave_lives_on(project: Project, escapee: Node) -> None:
+def test_requirement_18_what_a_task_is_allowed_to_leave_lives_on(project: Project, escapee: Node) -> None:
     project.plan([{**escapee, "run": [*escapee["run"], "--leave"], "leftovers": "keep"}])
     try:
         project.run().expect(0)
@@ -103,14 +103,14 @@ def test_what_a_task_is_allowed_to_leave_lives_on(project: Project, escapee: Nod
             kill(pid)
 
 
-def test_leftovers_fail_the_task_that_must_not_have_any(project: Project, escapee: Node) -> None:
+def test_requirement_18_leftovers_fail_the_task_that_must_not_have_any(project: Project, escapee: Node) -> None:
     project.plan([{**escapee, "run": [*escapee["run"], "--leave"], "leftovers": "fail"}])
     project.run().expect(1)
     assert project.statuses() == {"e": "failed"}
     assert not [pid for pid in pids(project) if alive(pid)]
 
 
-def test_a_killed_worker_is_lost_and_its_command_is_gone_before_the_next_attempt(
+def test_requirement_18_a_killed_worker_is_lost_and_its_command_is_gone_before_the_next_attempt(
     project: Project, escapee: Node
 ) -> None:
     project.config('terminate_grace = "0.3s"\nretry_delay = "0.01s"\n')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,11 +44,11 @@ def let_go(project: Project, id: str) -> None:
 CONFIG = 'heartbeat = "0.2s"\nterminate_grace = "0.3s"\nretry_delay = "0.01s"\n'
 
 
-def start(project: Project, *nodes: Node, stale_after: str = "2s") -> Running:
+def start(project: Project, *nodes: Node, stale_after: str = "2s", flags: Sequence[str] = ()) -> Running:
     """Start a run of these tasks, whose workers beat often."""
     project.config(f'{CONFIG}stale_after = "{stale_after}"\n')
     project.plan(nodes)
-    run = project.start_run()
+    run = project.start_run(*flags)
     project.wait_recorded("WORKER_DISPATCHED")
     return run
 
@@ -151,3 +151,26 @@ def test_requirement_18_what_no_kill_ends_is_named_unkillable_keeps_its_slot_and
     assert life["life"] == "unkillable"
     assert f"pid {who.command} (sh), state D, user {os.getuid()}" in life["detail"]
     run.finish().expect(6)
+
+
+def test_requirement_11_a_worker_that_waits_for_its_files_is_starting_and_named_with_who_has_them(
+    project: Project,
+) -> None:
+    run = start(
+        project,
+        silent(project, "a", files=["page"]),
+        silent(project, "b", files=["./page"]),
+        stale_after="10m",
+        flags=("--on-conflict", "lock"),
+    )
+    project.wait_recorded("ATTEMPT_LIFE")
+    (life,) = project.recorded("ATTEMPT_LIFE")
+    first, last = ("b", "a") if life["task"] == "a" else ("a", "b")
+    assert life["payload"]["life"] == "starting"
+    (wait,) = project.recorded("WAIT_BEGAN")
+    assert (wait["task"], wait["payload"]["what"]) == (last, ["page"])
+    let_go(project, first)
+    project.wait_recorded("ATTEMPT_LIFE", last, times=2)
+    assert lives(project, last) == ["starting", "working"]
+    let_go(project, last)
+    run.finish().expect(0)

@@ -48,7 +48,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_thousand_tasks_leave_no_descriptor_and_no_zombie(project: Project) -> None:
+def test_requirement_18_a_thousand_tasks_leave_no_descriptor_and_no_zombie(project: Project) -> None:
     project.plan([{"id": f"t{number}", "name": "nothing", "run": ["true"]} for number in range(1000)])
     run = project.start_run("--durability", "process")
     (warm,) = wait_for(lambda: children(run.pid), "the warm process")

@@ -47,7 +47,7 @@ def die(bench: Bench, attempt: AttemptId, worker: int) -> None:
     wait_for(lambda: bench.life(attempt) == "ended", "the worker's end")
 
 
-def test_no_zombie_after_many_tasks(bench: Bench) -> None:
+def test_requirement_18_no_zombie_after_many_tasks(bench: Bench) -> None:
     warm = bench.launcher.warm_pid
     open_ = []
     for _ in range(300):
@@ -71,7 +71,7 @@ def test_what_forks_has_one_thread_and_so_has_the_worker(bench: Bench) -> None:
         bench.wait(spec)
 
 
-def test_what_a_killed_worker_left_is_ended_and_proved_empty(bench: Bench) -> None:
+def test_requirement_18_what_a_killed_worker_left_is_ended_and_proved_empty(bench: Bench) -> None:
     spec = bench.launch((sys.executable, "-S", ESCAPEE, "pids"))
     path = bench.work / "pids"
     wait_for(lambda: path.exists() and len(path.read_text().split()) == 4, "four pids")
@@ -261,7 +261,9 @@ def test_a_worker_that_lingers_is_ended_alone(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("policy", ["kill", "keep", "never_kill"])
-def test_an_orphan_without_any_mark_is_ended_with_the_attempt_of_its_dead_worker(bench: Bench, policy: str) -> None:
+def test_requirement_18_an_orphan_without_any_mark_is_ended_with_the_attempt_of_its_dead_worker(
+    bench: Bench, policy: str
+) -> None:
     """It has neither session nor nonce of the attempt; that of a worker that lives is that worker's own."""
     other = bench.shell("env -i setsid sleep 78 & echo $! >other; wait")
     fields: dict[str, Any] = {"keep": {"leftovers": "keep"}, "never_kill": {"never_kill": ("sleep",)}}.get(policy, {})

@@ -26,7 +26,7 @@ print(status["SigBlk"].strip(), status["SigIgn"].strip(), os.getcwd())
 """
 
 
-def test_commands_start_with_default_signals_an_empty_mask_and_no_descriptors(bench: Bench) -> None:
+def test_requirement_18_commands_start_with_default_signals_an_empty_mask_and_no_descriptors(bench: Bench) -> None:
     spec = bench.launch((sys.executable, "-S", "-E", "-c", LOOK))
     assert bench.wait(spec).command == {"code": 0, "signal": None}
     first, second = bench.read(spec, "log").splitlines()

@@ -23,7 +23,7 @@ def escapees(bench: Bench) -> list[int]:
     return [int(line) for line in path.read_text().split()]
 
 
-def test_a_time_limit_ends_an_escaping_tree(bench: Bench) -> None:
+def test_requirement_18_a_time_limit_ends_an_escaping_tree(bench: Bench) -> None:
     spec = bench.launch((sys.executable, "-S", ESCAPEE, "pids"), timeout=0.5)
     pids = escapees(bench)
     record = bench.wait(spec)
@@ -32,7 +32,7 @@ def test_a_time_limit_ends_an_escaping_tree(bench: Bench) -> None:
     assert not any(map(alive, pids))
 
 
-def test_a_stop_by_the_revoked_file_ends_an_escaping_tree(bench: Bench) -> None:
+def test_requirement_18_a_stop_by_the_revoked_file_ends_an_escaping_tree(bench: Bench) -> None:
     spec = bench.launch((sys.executable, "-S", ESCAPEE, "pids"))
     pids = escapees(bench)
     bench.host.revoke(spec.attempt, "cancelled")
@@ -102,7 +102,7 @@ def test_leftovers_are_swept_and_listed(bench: Bench) -> None:
     assert not alive(bench.pid("daemon"))
 
 
-def test_leftovers_that_ignore_term_and_left_their_session_are_swept(bench: Bench) -> None:
+def test_requirement_18_leftovers_that_ignore_term_and_left_their_session_are_swept(bench: Bench) -> None:
     record = bench.run((sys.executable, "-S", ESCAPEE, "pids", "--leave"))
     assert record.tree_empty
     assert not any(map(alive, escapees(bench)))
@@ -127,14 +127,14 @@ def test_leftovers_kept_by_policy_live_on_and_count_as_empty(bench: Bench, polic
         subprocess.run(["kill", "-KILL", str(daemon)], check=True)
 
 
-def test_a_daemon_that_keeps_the_pipe_open_blocks_nobody(bench: Bench) -> None:
+def test_requirement_17_a_daemon_that_keeps_the_pipe_open_blocks_nobody(bench: Bench) -> None:
     record = bench.wait(bench.shell("sleep 62 & echo $! > daemon; echo done"))
     assert record.command == {"code": 0, "signal": None}
     assert record.log_bytes["stdout"] == 5
     assert not alive(bench.pid("daemon"))
 
 
-def test_output_without_end_is_capped_on_disk_and_blocks_nobody(bench: Bench) -> None:
+def test_requirement_17_output_without_end_is_capped_on_disk_and_blocks_nobody(bench: Bench) -> None:
     spec = bench.shell("head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end", log_cap=100_000)
     record = bench.wait(spec)
     assert record.command == {"code": 0, "signal": None}
@@ -146,12 +146,12 @@ def test_output_without_end_is_capped_on_disk_and_blocks_nobody(bench: Bench) ->
     assert bench.read(spec, "log.499") + bench.read(spec, "log.500") == "x" * 100_000 + "\nend\n"
 
 
-def test_a_command_that_prints_for_ever_is_stopped_in_time(bench: Bench) -> None:
+def test_requirement_17_a_command_that_prints_for_ever_is_stopped_in_time(bench: Bench) -> None:
     record = bench.run(("yes",), timeout=0.2, log_cap=10_000)
     assert (record.ended_by, record.tree_empty) == ("timeout", True)
 
 
-def test_a_bystander_of_the_same_name_is_untouched(bench: Bench) -> None:
+def test_requirement_18_a_bystander_of_the_same_name_is_untouched(bench: Bench) -> None:
     bystander = subprocess.Popen(["sleep", "63"])
     try:
         spec = bench.launch(("sleep", "63"))
