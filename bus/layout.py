@@ -94,7 +94,7 @@ _TASK_NAME = r"[A-Za-z0-9%][A-Za-z0-9._%-]{0,119}"
 _ATTEMPT = re.compile(rf"({_TASK_NAME})~([1-9][0-9]{{0,8}})-([0-9a-f]{{8}})\Z")
 _MESSAGE = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-f]{{16}})\.msg\Z")
 _CONTROL = re.compile(r"([0-9]{8})-([a-z][a-z_-]{0,31})\Z")
-_EVENT = re.compile(rf"(TASK_COMPLETE|TASK_FAILED|TASK_BLOCKED|DEP_READY)_({_TASK_NAME})\.event\Z")
+_EVENT = re.compile(rf"(TASK_COMPLETE|TASK_FAILED|TASK_BLOCKED|DEP_READY|FILE_UNLOCK)_({_TASK_NAME})\.event\Z")
 _SCRATCH = re.compile(rf"([0-9]{{8}}|operator|{_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.")
 _GRANT = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-f]{{8}})\.grant\Z")
 _WAIT = re.compile(rf"({_TASK_NAME}~[1-9][0-9]{{0,8}}-[0-9a-f]{{8}})\.([0-9a-f]{{8}})\.json\Z")
@@ -103,6 +103,7 @@ _EPOCH = re.compile(r"[0-9]{8}\Z")
 _SEGMENT = re.compile(r"([0-9]{12})-([0-9]{12})\.(jsonl|lost)\Z")
 _SNAPSHOT = re.compile(r"([0-9]{12})\.json\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_UNREADABLE = re.compile(r"[^A-Za-z0-9.-]|\.\.+")
 _UNFIT = re.compile(rb"[^A-Za-z0-9._~%-]")
 
 
@@ -281,8 +282,14 @@ def event_name(type: str, task: TaskId) -> str:
     return f"{type}_{encode_task_id(task)}.event"
 
 
+def key_name(key: str) -> str:
+    """Return what stands for a locked path in a file name: its readable end, and 12 digits of its hash."""
+    stem = _UNREADABLE.sub("_", key)[-60:].lstrip("._-") or "key"
+    return f"{stem}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
 def parse_event_name(name: str) -> tuple[str, str] | None:
-    """Return (type, task's name); None where it is no projection's name."""
+    """Return (type, task's name, or the name of a key); None where it is no projection's name."""
     match = _EVENT.match(name)
     return (match[1], match[2]) if match else None
 

@@ -2,7 +2,8 @@
 
 TASK_COMPLETE, TASK_FAILED and TASK_BLOCKED of a task replace each other; a new round (RUN_STARTED) takes the failed and
 the blocked back, because their tasks are pending again; a retry and a reset take back what they name. DEP_READY follows
-from TASK_COMPLETE's `unblocks`. A replaced file goes to `events/archive/<name>.<seq>`.
+from TASK_COMPLETE's `unblocks`. A replaced file goes to `events/archive/<name>.<seq>`. FILE_UNLOCK says of a path that
+was locked that it is free: it comes and goes with the locks, and is not archived.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from bus.folders import Folders
 from bus.wire import JsonObject, Record, TaskId, dumps, is_line
 
 COMPLETE, FAILED, BLOCKED, READY = "TASK_COMPLETE", "TASK_FAILED", "TASK_BLOCKED", "DEP_READY"
+UNLOCK = "FILE_UNLOCK"
 
-_TYPES = (COMPLETE, FAILED, BLOCKED, READY)
+_OF_TASKS = (COMPLETE, FAILED, BLOCKED, READY)
+_TYPES = (*_OF_TASKS, UNLOCK)
+_LOCKS = frozenset({"GRANT_SEEN", "GRANT_GONE"})
 _SHOWN = frozenset({COMPLETE, FAILED, BLOCKED})
 _FINAL = _SHOWN | {"TASK_SKIPPED", "TASK_CANCELLED"}
 _MARKS = (
-    *(f'"type":"{type}"'.encode() for type in (*sorted(_FINAL), "RUN_STARTED", "PLAN_RELOADED")),
+    *(f'"type":"{type}"'.encode() for type in (*sorted(_FINAL | _LOCKS), "RUN_STARTED", "PLAN_RELOADED")),
     *(f'"verb":"{verb}"'.encode() for verb in ("reset", "retry")),
 )
 
@@ -65,7 +69,7 @@ class View:
 
     def __init__(self, kept: Mapping[str, str] | None = None) -> None:
         self._tasks: dict[str, set[str]] = {type: set() for type in _TYPES}
-        """Names of tasks, as in file names, by type of the file."""
+        """Names of tasks (of paths, for FILE_UNLOCK), as in file names, by type of the file."""
         for type, tasks in (kept or {}).items():
             self._tasks[type] |= set(tasks.split())
 
@@ -88,11 +92,13 @@ class View:
     def apply(self, record: Record) -> tuple[list[str], list[tuple[str, bytes]]]:
         """Return the names that go and the (name, content) that come, in this order."""
         if record.type == "RUN_STARTED":
-            return self._take_all((FAILED, BLOCKED)), []
+            return self._take_all((FAILED, BLOCKED, UNLOCK)), []
         if record.type == "PLAN_RELOADED":  # what stays blocked is said to be so again
             return self._take_all((BLOCKED,)), []
         if record.type == "CONTROL":
             return self._ordered(record.payload), []
+        if record.type in _LOCKS:
+            return self._lock(record)
         if record.type not in _FINAL or record.task is None:
             return [], []
         task = layout.encode_task_id(record.task)
@@ -110,6 +116,14 @@ class View:
         self._tasks[type].add(task)
         return event_file(type, task), event_line(record, type, payload)
 
+    def _lock(self, record: Record) -> tuple[list[str], list[tuple[str, bytes]]]:
+        """Paths that are locked are not free; those that were released are, even if others share them still."""
+        keys = record.payload.get("keys", ())
+        if record.type == "GRANT_SEEN":
+            return [name for key in keys for name in self._take(layout.key_name(key), (UNLOCK,))], []
+        about = {"worker_id": record.attempt, "how": record.payload.get("how")}
+        return [], [self._show(record, UNLOCK, layout.key_name(key), {"filepath": key, **about}) for key in keys]
+
     def _ordered(self, payload: JsonObject) -> list[str]:
         if payload.get("verb") == "reset":
             return self._reset(payload)
@@ -125,7 +139,7 @@ class View:
             return self._take_all(_TYPES)
         gone: list[str] = []
         for task in payload.get("tasks", ()):
-            types = (COMPLETE, FAILED, BLOCKED) if task == target else _TYPES
+            types = (COMPLETE, FAILED, BLOCKED) if task == target else _OF_TASKS
             gone += self._take(layout.encode_task_id(task), types)
         return gone
 
@@ -194,7 +208,9 @@ class Projection:
         """Make a file or take it away; False where its folder was removed, and is there again by now."""
         events = self._folders.fd(layout.EVENTS)
         try:
-            if content is None:
+            if name.startswith(UNLOCK):
+                self._put_passing(name, content, events)
+            elif content is None:
                 self._archive(name, events)
             else:
                 self._put(name, content, events)
@@ -277,6 +293,15 @@ class Projection:
         if self._read(name, events) != content:
             self._archive(name, events)
             self._fs.publish(self.scratch, tmp, name, events, content)
+
+    def _put_passing(self, name: str, content: bytes | None, events: int) -> None:
+        """Make or remove a file of which nothing is to be kept."""
+        tmp = self._folders.fd(layout.TMP)
+        self._check()
+        if content is None:
+            self._fs.discard(name, events)
+        else:
+            self._fs.replace(self.scratch, tmp, name, events, content)
 
     def _archive(self, name: str, events: int) -> None:
         archive = self._folders.fd(layout.ARCHIVE)

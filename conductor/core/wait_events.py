@@ -39,6 +39,7 @@ class GrantGone:
     grant: str
     how: str
     """`released` by its holder, `closed` with its attempt, or `taken` by an operator."""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

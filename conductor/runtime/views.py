@@ -64,13 +64,22 @@ class Views:
 
 
 def _locks(state: State) -> dict[str, Any]:
-    """The files that running tasks have declared, each with its worker: nobody else writes them meanwhile."""
-    return {
-        pattern: {
-            "worker_id": state.tasks[id].attempt,
-            "acquired_at": utc(state.tasks[id].started_at),
-            "expires_at": None,
-        }
+    """What attempts hold locked, and the files that running tasks have declared: nobody else writes them meanwhile.
+
+    Of what several share, the first holder is named.
+    """
+    declared = {
+        pattern: _lock(state.tasks[id].attempt, state.tasks[id].started_at)
         for id in state.running
         for pattern in state.tasks[id].spec.files
     }
+    held: dict[str, Any] = {}
+    for grant in sorted(state.grants.values(), key=lambda grant: grant.token):
+        for key in grant.keys:
+            held.setdefault(key, {**_lock(grant.attempt, grant.since), "shared": grant.shared})
+    return {**declared, **held}
+
+
+def _lock(attempt: AttemptId | None, since: float | None) -> dict[str, Any]:
+    """One entry in the shape of older tools. No lock ends by time."""
+    return {"worker_id": attempt, "acquired_at": utc(since), "expires_at": None}

@@ -60,7 +60,9 @@ class Waiting:
         self._end_taken(grants)
         self._end_strays(state, tasks, grants, waits)
         gone: list[Fact] = [
-            GrantGone(known.task, known.attempt, known.id, "released" if known.attempt in tasks else "closed")
+            GrantGone(
+                known.task, known.attempt, known.id, "released" if known.attempt in tasks else "closed", known.keys
+            )
             for name, known in state.grants.items()
             if name not in grants
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from bus import layout
 from bus.contract import Busy, Grant, Hand, Host
-from bus.wire import AttemptId, TaskId
+from bus.projection import event_file
+from bus.wire import AttemptId, Stamp, TaskId
 
+NOW = Stamp(1.0, 2.0, "boot")
 ONE = layout.attempt_id(TaskId("1.1"), 1, "0a1b2c3d")
 TWO = layout.attempt_id(TaskId("1.2"), 1, "1a1b2c3d")
 THREE = layout.attempt_id(TaskId("1.3"), 1, "2a1b2c3d")
@@ -225,3 +228,50 @@ def test_texts_come_in_order(host: Host, hands: tuple[Hand, Hand, Hand]) -> None
     host.deliver(AttemptId("9~1-00000000"), layout.steer_name(1), b"never made")
     with pytest.raises(layout.LayoutError):
         host.deliver(ONE, "../x", b"")
+
+
+def put(host: Host, type: str, payload: dict[str, Any], **about: Any) -> None:
+    record = host.stage(type, payload, NOW, **about)
+    host.commit()
+    host.project([record])
+
+
+def test_events_show_which_paths_were_released(bus: Any, host: Host) -> None:
+    put(host, "GRANT_SEEN", {"grant": "g", "keys": ["src/a.py", "b/a.py"]}, attempt=ONE)
+    assert set(bus.events()) == set()
+    for _ in range(2):
+        put(host, "GRANT_GONE", {"grant": "g", "keys": ["src/a.py", "b/a.py"], "how": "released"}, attempt=ONE)
+    names = {f"FILE_UNLOCK_{layout.key_name(key)}.event" for key in ("src/a.py", "b/a.py")}
+    assert set(bus.events()) == names
+    assert all(layout.parse_event_name(name) for name in names)
+    said = json.loads(bus.events()[f"FILE_UNLOCK_{layout.key_name('src/a.py')}.event"])
+    assert (said["type"], said["payload"]) == (
+        "FILE_UNLOCK", {"filepath": "src/a.py", "worker_id": ONE, "how": "released"},
+    )  # fmt: skip
+    put(host, "GRANT_SEEN", {"grant": "h", "keys": ["b/a.py"]}, attempt=TWO)
+    assert set(bus.events()) == {f"FILE_UNLOCK_{layout.key_name('src/a.py')}.event"}
+    before = bus.events()
+    host.close()
+    bus.host().close()
+    assert bus.events() == before
+    put(bus.host(), "RUN_STARTED", {})
+    assert bus.events() == {}
+
+
+def test_a_task_that_is_retried_is_not_shown_as_failed(bus: Any, host: Host) -> None:
+    for type in ("TASK_FAILED", "TASK_BLOCKED"):
+        put(host, type, {"task_id": type}, task=TaskId(type))
+    retry = {"verb": "retry", "who": "me", "target": "TASK_FAILED", "tasks": ["TASK_FAILED", "TASK_BLOCKED"]}
+    put(host, "CONTROL", {**retry, "refused": "no"})
+    put(host, "CONTROL", {**retry, "verb": "pause"})
+    assert len(bus.events()) == 2
+    put(host, "CONTROL", retry)
+    assert bus.events() == {}
+
+
+@pytest.mark.parametrize("key", [".", "/", "a b/ü.py", "x" * 500, "**/*.py", "-", "a..b", "CON"])
+def test_a_key_has_a_file_name_of_its_own(key: str) -> None:
+    name = event_file("FILE_UNLOCK", layout.key_name(key))
+    assert layout.parse_event_name(name) == ("FILE_UNLOCK", layout.key_name(key))
+    assert layout.key_name(key) != layout.key_name(key + "x")
+    assert len(name) < 120

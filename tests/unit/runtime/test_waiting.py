@@ -96,7 +96,7 @@ def test_what_is_new_is_told_once_with_all_that_it_says(host: Host_, state: Stat
 def test_what_is_gone_is_told_and_whether_its_attempt_is_over(host: Host_, state: State) -> None:
     knows(state, grant(), wait())
     assert waiting(host).look(state, OPEN).gone == (
-        GrantGone(TaskId("1"), ONE, "g", "released"),
+        GrantGone(TaskId("1"), ONE, "g", "released", ("a", "b")),
         WaitEnded(TaskId("1"), ONE, "w", "over"),
     )
     assert {cast(GrantGone, fact).how for fact in waiting(host).look(state, {}).gone} == {"closed"}
