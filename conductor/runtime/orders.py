@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import closing
 
 from bus.host import FileHost, open_host
+from bus.reader import open_reader
 from bus.wire import Record, TaskId
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact
@@ -34,6 +35,7 @@ def record(
     Raises HeldByOther where a conductor lives (hand it the order instead), BusGone where there is no bus,
     ConductorError (`usage`) where the track never ran, BusError.
     """
+    open_reader(request.bus).close()  # a host would make a bus where there is none
     replayed = Replayed()
     with closing(
         open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed, manual=replayed.manual)

@@ -16,6 +16,7 @@ from conductor.core.instructions import LaunchWorker
 from conductor.core.task import Plan, RunOptions
 from conductor.plan import frozen
 from conductor.runtime.command import Places, order
+from conductor.runtime.controls import Reload
 from conductor.runtime.driver import Driver, Ports
 from conductor.runtime.hooks import Hooks
 from conductor.runtime.launches import Order
@@ -36,6 +37,8 @@ class Workers(FakeLauncher):
         self.behaviour: dict[str, Callable[[WorkerSpec, Workers], None]] = {}
         self.held: dict[AttemptId, int] = {}
         """Locks of workers that live on, by attempt: a worker holds its lock until `kill_tree` or its end."""
+        self.holds: set[str] = set()
+        """Tasks whose workers hold it, whatever they do."""
 
     def kill_tree(self, attempt: AttemptId, command: Mapping[str, object] | None) -> bool:
         self.release(attempt)
@@ -49,7 +52,8 @@ class Workers(FakeLauncher):
     def launch(self, spec: WorkerSpec, live: int) -> None:
         intents = [record for record in self.bus.reader().records() if record.attempt == spec.attempt]
         assert [record.type for record in intents] == ["WORKER_DISPATCHED"], "the intent is on disk before the launch"
-        held = self.behaviour.get(spec.task) in (write_and_linger, go_on) and self.short is None
+        lives_on = self.behaviour.get(spec.task) in (write_and_linger, go_on) or spec.task in self.holds
+        held = lives_on and self.short is None
         if held:
             self.held[spec.attempt] = os.dup(live)
         super().launch(spec, live)
@@ -121,6 +125,7 @@ class Stage:
         self.signals = Signals()
         self.replayed: Replayed | None = None
         self.hooks = Hooks()
+        self.reload: Reload = lambda state: "there is nothing to read"
         self.edits: list[PlanEdited] = []
         """What each look at the plan finds, in turn."""
 
@@ -135,10 +140,10 @@ class Stage:
             if unfinished is None
             else RunResumed(unfinished.id, self.options, replayed.last_seq)
         )
-        tasks = {task.id: task for task in self.plan.tasks}
+        state = replayed.machine.state
 
         def make(wanted: LaunchWorker) -> Order:
-            task = tasks[wanted.task]
+            task = state.tasks[wanted.task].spec
             number, nonce = wanted.number, wanted.nonce
             return Order(order(task, wanted.attempt, number, nonce, host.epoch, self.options, Settings(), PLACES), {})
 
@@ -153,6 +158,7 @@ class Stage:
             lambda: True,
             GRACE,
             lambda now, state: next(edits, None),
+            reload=self.reload,
             hooks=self.hooks,
         )
         Driver(replayed, ports).run(first, then=then)

@@ -14,8 +14,9 @@ from bus._fs import FileSystem
 from bus.hand import open_hand
 from bus.host import FileHost, open_host
 from bus.wire import ExitRecord, Message, Stamp, TaskId
-from conductor.core.events import AttemptAdopted
+from conductor.core.events import AttemptAdopted, ControlReceived
 from conductor.core.instructions import LaunchWorker
+from conductor.core.supervision import UsageReported
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launches import Launches, Order
@@ -204,3 +205,54 @@ def test_a_run_that_ends_in_a_pause_says_that_it_is_over() -> None:
     pause.met("disk", "the disk is full (0 KiB free)")
     pause.end()
     assert said[1:] == ["the pause is over: the run has ended"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "epoch", "taken"),
+    [
+        ("stop", None, False),
+        ("drain", None, False),
+        ("pause", None, True),
+        ("retry", None, True),
+        ("stop", "ours", True),
+        ("pause", "ours", True),
+        ("pause", "earlier", False),
+        ("stop", "earlier", False),
+        ("cancel", "earlier", True),
+    ],
+)
+def test_orders_that_were_left_for_another_conductor_are_set_aside_and_those_for_any_are_taken(
+    desk: Desk, verb: str, epoch: str | None, taken: bool
+) -> None:
+    number = {None: None, "ours": desk.host.epoch, "earlier": desk.host.epoch - 1}[epoch]
+    control.drop(desk.root, verb, target="1", who="me", epoch=number)
+    found = desk.inbound.orders()
+    assert [entry.type for entry in found] == (["CONTROL"] if taken else [])
+    if not taken:
+        [(type, payload)] = desk.read()
+        assert (type, payload["reason"]) == ("QUARANTINED", "meant for an earlier conductor")
+
+
+def test_a_stop_by_hand_without_an_epoch_is_for_the_conductor_that_lives(desk: Desk) -> None:
+    desk.inbound.orders()
+    control.drop(desk.root, "stop", who="me")
+    assert [type for type, _ in desk.read()] == ["CONTROL"]
+
+
+def test_a_claim_is_an_order_of_whoever_made_the_file(desk: Desk) -> None:
+    (desk.root / "events" / "TASK_COMPLETE_1.event").touch()
+    (desk.root / "events" / "TASK_FAILED_2.event").write_text("no paper")
+    found = desk.inbound.read(desk.attempts, [TaskId("1"), TaskId("2")])
+    facts = [entry.fact for entry in found]
+    assert facts == [
+        ControlReceived("complete", "claim", "1", None),
+        ControlReceived("fail", "claim", "2", "no paper"),
+    ]
+    assert {entry.source for entry in found} == {"operator:claim"}
+
+
+def test_what_an_attempt_has_used_is_a_fact(desk: Desk) -> None:
+    desk.attempts.opened(TASK, ATTEMPT)
+    open_hand(desk.root, ATTEMPT).publish(Message("ab" * 16, "USAGE", ATTEMPT, "t", {"cost_usd": 0.5}))
+    [entry] = desk.inbound.read(desk.attempts)
+    assert entry.fact == UsageReported(TASK, ATTEMPT, {"cost_usd": 0.5})
