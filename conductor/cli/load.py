@@ -35,6 +35,8 @@ class Loaded:
     """Of the newest record; 0 where there is none."""
     last_seq: int
     not_ingested: int
+    state: State
+    """What the journal says, of which `view` is the picture."""
     strangers: tuple[AttemptId, ...] = ()
     """Attempts that live although the journal, which lost its end, does not tell of them."""
 
@@ -89,6 +91,7 @@ def load(reader: FileReader) -> Loaded:
         epoch=holder.epoch if holder else replayed.epoch,
         last_seq=replayed.last_seq,
         not_ingested=reader.not_ingested(),
+        state=replayed.machine.state,
         strangers=_strangers(reader, replayed),
     )
 

@@ -40,7 +40,19 @@ VERBS: dict[str, Verb] = {
     "why": Verb("conductor.cli.why:why", "Look", "Say why a task is where it is, and what happened to it."),
     "logs": Verb("conductor.cli.logs:logs", "Look", "Show what a task's command printed."),
     "events": Verb("conductor.cli.events:events", "Look", "Show the journal of a track, line by line."),
+    "pause": Verb("conductor.cli.pause:pause", "Steer", "Start nothing new; what runs goes on."),
+    "resume": Verb("conductor.cli.resume:resume", "Steer", "Go on after a pause, or with what a provider held back."),
     "stop": Verb("conductor.cli.stop:stop", "Steer", "End a run: stop its workers, or let them finish."),
+    "reload": Verb("conductor.cli.reload:reload", "Steer", "Let a run follow its plan as it is on disk now."),
+    "cancel": Verb("conductor.cli.cancel:cancel", "Steer", "Call tasks off."),
+    "retry": Verb("conductor.cli.retry:retry", "Steer", "Take up again what failed, was cancelled or skipped."),
+    "approve": Verb("conductor.cli.approve:approve", "Steer", "Let pass what waits for approval."),
+    "reject": Verb("conductor.cli.reject:reject", "Steer", "Refuse what waits for approval: it fails."),
+    "complete": Verb("conductor.cli.complete:complete", "Steer", "Say that the work of a person is done."),
+    "fail": Verb("conductor.cli.fail:fail", "Steer", "Say that the work of a person cannot be done."),
+    "answer": Verb("conductor.cli.answer:answer", "Steer", "Answer what a worker asked."),
+    "steer": Verb("conductor.cli.steer:steer", "Steer", "Give words to a worker that works."),
+    "unlock": Verb("conductor.cli.unlock:unlock", "Steer", "Take a lock on a file from its holder."),
     "reset": Verb("conductor.cli.reset:reset", "Steer", "Set tasks, or all of a track, back to pending."),
     "doctor": Verb(
         "conductor.cli.doctor:doctor", "Care", "Check this machine, a file system, a bus; mend a damaged one."
@@ -67,7 +79,7 @@ Exit codes:
     6  the run gave up before its tasks did
    70  an error of conductor itself
    74  the system refused a file or the output
-   75  reserved: a provider's limit, in a later version
+   75  a provider's limit, and told not to wait
   130  stopped by Ctrl-C or by `conductor stop`
   143  stopped by TERM
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -35,6 +35,31 @@ optional_track_argument: Decorator = click.argument("track", metavar="[TRACK]", 
 
 task_argument: Decorator = click.argument("task", metavar="TASK")
 """A task's id, exactly as the plan writes it."""
+
+tasks_argument: Decorator = click.argument("tasks", metavar="TASK…", nargs=-1, required=True)
+"""One task or several, by their ids."""
+
+because_option: Decorator = click.option(
+    "-m", "--message", metavar="TEXT", help="Why; it is recorded with the order, and shown."
+)
+"""What an operator says to his order."""
+
+text_argument: Decorator = click.argument("text", metavar="TEXT", nargs=-1, required=True)
+"""Words for a worker: see `text_of`."""
+
+
+def text_of(words: Sequence[str]) -> str:
+    """Return the text that was given as words; `-` alone stands for what comes on stdin. Raises `usage`."""
+    import sys
+
+    try:
+        text = sys.stdin.read() if tuple(words) == ("-",) else " ".join(words)
+    except UnicodeDecodeError as error:
+        raise click.UsageError("what came on stdin is not valid UTF-8") from error
+    if not text.strip():
+        raise click.UsageError("the text is empty")
+    return text.rstrip("\n")
+
 
 bus_dir_option: Decorator = click.option(
     "--bus-dir", metavar="DIR", callback=_remember_bus, help="Where the bus is (default TRACK/.message-bus)."

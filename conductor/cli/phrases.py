@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bus.wire import JsonObject, Record, dumps
+from conductor.cli import phrases_supervision
 from conductor.cli.output import counts_line
+from conductor.cli.phrases_supervision import control
 from conductor.core.why import gave_up_text, stopping_text
 from conductor.core.wording import duration, few, person, plural
 
@@ -23,6 +25,16 @@ def phrase(record: Record) -> str:
         except (KeyError, TypeError, ValueError, AttributeError):
             pass  # a payload of another version: show it as it is
     return dumps(record.payload) if record.payload else ""
+
+
+def is_question(record: Record) -> bool:
+    """Tell whether a worker asks something: then a person is waited for."""
+    return record.type == "WAIT_BEGAN" and record.payload.get("kind") == "question"
+
+
+def is_order(record: Record) -> bool:
+    """Tell whether an operator orders something other than the end, which has a place of its own on each screen."""
+    return record.type == "CONTROL" and record.payload.get("verb") not in ("drain", "stop")
 
 
 def ending(exit: Mapping[str, Any] | None) -> str:
@@ -99,9 +111,7 @@ def _control(payload: JsonObject) -> str:
             f"{few(payload['tasks'], 10)} set back to pending" if payload.get("target") else "all set back to pending"
         )
         return f"{what} by {who}"
-    target = f" {payload['target']}" if payload.get("target") else ""
-    text = f": {payload['text']}" if payload.get("text") else ""
-    return f"{payload['verb']}{target} by {who}{text}"
+    return control(payload)
 
 
 def _plan_edited(payload: JsonObject) -> str:
@@ -115,6 +125,7 @@ def _run_ended(payload: JsonObject) -> str:
 
 
 _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
+    **phrases_supervision.PHRASES,
     "RUN_STARTED": _run_started,
     "RUN_RESUMED": lambda p: f"run {p['run']} goes on after record {p['from_seq']}",
     "WORKER_DISPATCHED": lambda p: f"attempt {p['number']} started",
@@ -135,6 +146,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "TASK_BLOCKED": lambda p: f"blocked by {few(p['blocked_by'])}",
     "TASK_SKIPPED": lambda p: f"skipped: {gave_up_text(p['reason'])}",
     "TASK_CANCELLED": lambda p: "cancelled" + (f" by {p['who']}" if p.get("who") else ""),
+    "RUN_GAVE_UP": lambda p: f"nothing more is started: {gave_up_text(p['reason'])}",
     "RUN_ENDED": _run_ended,
     "PLAN_EDITED": _plan_edited,
     "FOREIGN_WRITE": lambda p: f"{p['name']} put aside: {p['reason']}",

@@ -10,7 +10,7 @@ from conductor.cli.frame import Row, Totals
 from conductor.cli.remaining import Work, remaining
 from conductor.core.view import RunView, TaskView
 from conductor.core.why import error_text, gave_up_text, stopping_text, waiting_text
-from conductor.core.wording import few, plural
+from conductor.core.wording import few, person, plural
 
 Tasks = Mapping[TaskId, TaskView]
 
@@ -75,8 +75,15 @@ def totals_of(view: RunView, now: float, left: float | None, hint: str = "") -> 
         workers=sum(1 for task in view.tasks if task.worker is not None),
         max_workers=view.options.max_workers if view.options else 0,
         state=view.state,
-        hint=hint if view.state == "draining" and not any(task.stopping for task in view.tasks) else "",
+        hint=_hint(view, hint),
     )
+
+
+def _hint(view: RunView, draining: str) -> str:
+    """Say what can be done in this state."""
+    if view.state == "paused":
+        return f"by {person(view.paused_by or '')}; `conductor resume` goes on"
+    return draining if view.state == "draining" and not any(task.stopping for task in view.tasks) else ""
 
 
 def seconds_left(view: RunView, now: float) -> float | None:

@@ -18,7 +18,7 @@ from bus.wire import Record, TaskId
 from conductor.cli.escape import shortened
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
-from conductor.cli.phrases import BEGINS, draining, phrase
+from conductor.cli.phrases import BEGINS, draining, is_order, is_question, phrase
 from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.seen import as_seen
 from conductor.cli.sink import Sink
@@ -43,8 +43,18 @@ MAX_BAR = 40
 BAR = {"running": "╍", "pending": "─"}
 """What the parts of the bar are made of that are not over, so that it also speaks without colours."""
 
-NOTED = frozenset({"PLAN_EDITED", "FOREIGN_WRITE", "QUARANTINED"})
-"""Records of no task that stand above the picture."""
+NOTED = frozenset(
+    {
+        "PLAN_EDITED",
+        "PLAN_RELOADED",
+        "FOREIGN_WRITE",
+        "QUARANTINED",
+        "DEADLOCK_DETECTED",
+        "PROVIDER_PAUSED",
+        "PROVIDER_RESUMED",
+    }
+)
+"""Records that stand above the picture: what is of no task, and what its line has no room for."""
 
 ECHO = 4
 """Columns left free behind the last line: the terminal's `^C` there must not begin a new one."""
@@ -105,8 +115,12 @@ class LiveScreen:
         if any(record.type in BEGINS for record in records):
             self.note(where_line(view(), self._console.width - 1))
         for record in records:
-            if record.type in NOTED:
+            if record.type in NOTED or is_order(record):
                 self.note(phrase(record))
+            elif is_question(record):
+                self.note(
+                    f"{record.task} {phrase(record)}: {self._track.command('answer', record.payload['wait'], 'TEXT')}"
+                )
         if not self._live.is_started:
             self._take_again()
             if not self._live.is_started:

@@ -9,7 +9,7 @@ from bus.contract import Reader
 from bus.wire import Record, TaskId
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.output import wants_colour
-from conductor.cli.phrases import BEGINS, phrase
+from conductor.cli.phrases import BEGINS, is_question, phrase
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.track import Track
@@ -30,7 +30,16 @@ SHOWN = frozenset(
         "TASK_SKIPPED",
         "TASK_CANCELLED",
         "CONTROL",
+        "ATTEMPT_LIFE",
+        "DEADLOCK_DETECTED",
+        "DEADLOCK_RESOLVED",
+        "APPROVAL_ASKED",
+        "MANUAL_OPENED",
+        "PROVIDER_PAUSED",
+        "PROVIDER_RESUMED",
         "PLAN_EDITED",
+        "PLAN_RELOADED",
+        "RUN_GAVE_UP",
         "FOREIGN_WRITE",
         "QUARANTINED",
         "RUN_ENDED",
@@ -94,7 +103,7 @@ class PlainScreen:
             self._ends[record.task] = message
         if record.type == "RETRY_SCHEDULED" and (end := self._ends.get(record.task)):
             return f"{shortened(end, 200)}; {phrase(record)}"
-        return phrase(record) if record.type in SHOWN else ""
+        return phrase(record) if record.type in SHOWN or is_question(record) else ""
 
     def note(self, text: str) -> None:
         """Print it as a line of its own."""

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from conductor.cli import supervised
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.failure import as_text as as_error
 from conductor.cli.failure import describe
@@ -130,7 +131,7 @@ def _head(loaded: Loaded, view: RunView, now: float, *, colour: bool) -> str:
 
 def _foot(track: Track, loaded: Loaded, notices: Notices) -> list[str]:
     """What is odd, and what to type next, where there is something to do."""
-    lines = ["", *lines_of(track, notices)]
+    lines = ["", *lines_of(track, notices), *supervised.lines_of(track, loaded)]
     if loaded.not_ingested and loaded.holder is None:
         waiting = plural(loaded.not_ingested, "message")
         lines.append(f"{waiting} handed in and not recorded yet: the next run does it")

@@ -12,6 +12,7 @@ from conductor.cli.escape import one_line, shortened
 from conductor.cli.load import tail_of
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, counts_line, paint
 from conductor.cli.rows import skipped_text
+from conductor.cli.supervised import gates
 from conductor.cli.track import Track
 from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.view import RunView, TaskView
@@ -39,7 +40,7 @@ def summary(view: RunView, track: Track, reader: Reader | None, *, colour: bool,
     if not any(view.counts.get(word) for word in UNDONE):
         return "\n".join(blocks if brief else [*blocks, "", *_look_back(view, track)])
     culprits = failed or [task for task in view.tasks if task.status == "skipped" and task.last_error]
-    return "\n".join([*blocks, "", *_next(culprits, track)])
+    return "\n".join([*blocks, "", *gates(track, view), *_next(culprits, track)])
 
 
 def nothing_to_do(view: RunView, tasks: Sequence[TaskId], track: Track, *, colour: bool, brief: bool = False) -> str:
@@ -69,7 +70,7 @@ def _headline(view: RunView, *, colour: bool) -> str:
 
 def _ended(view: RunView) -> str:
     """Say in words what the run came to; why one gave up has lines of its own."""
-    if view.reason == RESTART_INTENSITY:
+    if view.state == "escalated":
         return "gave up"
     reason = gave_up_text(view.reason or "")
     return f"{view.state} ({shortened(reason)})" if reason and reason != view.state else view.state
@@ -77,11 +78,16 @@ def _ended(view: RunView) -> str:
 
 def _gave_up(view: RunView) -> list[str]:
     """Say in plain words why a run ended that could have gone on."""
-    if view.reason != RESTART_INTENSITY:
+    if view.state != "escalated":
         return []
+    said = sentence(gave_up_text(view.reason or "", view.options))
+    if view.reason != RESTART_INTENSITY:
+        return [f"{said}."]
     errors = dict.fromkeys(error_text(task.last_error) for task in view.tasks if task.last_error)
-    head = f"{sentence(gave_up_text(view.reason, view.options))}: something may be wrong with all of them."
-    return [head, *(f"    {shortened(error, 160)}" for error in list(errors)[:3])]
+    return [
+        f"{said}: something may be wrong with all of them.",
+        *(f"    {shortened(error, 160)}" for error in list(errors)[:3]),
+    ]
 
 
 def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: bool) -> str:

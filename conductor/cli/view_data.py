@@ -8,7 +8,9 @@ from bus.contract import Reader
 from bus.times import utc
 from conductor.cli.failure import Failure, as_data
 from conductor.cli.load import Loaded
+from conductor.cli.supervised import supervised_data
 from conductor.cli.track import Track
+from conductor.core.state import State
 from conductor.core.view import RunView, TaskView, WaitView
 
 
@@ -24,6 +26,7 @@ def status_data(track: Track, loaded: Loaded) -> dict[str, Any]:
         "started_at": _time(view.started_at),
         "ended_at": _time(view.ended_at),
         "reason": view.reason,
+        "paused_by": view.paused_by,
         "not_ingested": loaded.not_ingested,
         "reset_at": None,
         "journal_lost": False,
@@ -53,6 +56,7 @@ _NO_RUN: dict[str, Any] = {
     "started_at": None,
     "ended_at": None,
     "reason": None,
+    "paused_by": None,
     "not_ingested": 0,
     "reset_at": None,
     "journal_lost": False,
@@ -68,6 +72,7 @@ def _status(track: Track, run: dict[str, Any], view: RunView, loaded: Loaded | N
         "counts": dict(view.counts),
         "tasks": [task_data(task, loaded.reader if loaded else None) for task in view.tasks],
         "plan_error": None,
+        **supervised_data(loaded.state if loaded else State()),
     }
 
 

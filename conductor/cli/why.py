@@ -18,11 +18,13 @@ from conductor.cli.log_loss import loss_of
 from conductor.cli.options import bus_dir_option, examples, json_option, task_argument, track_argument
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE, out, paint, print_json, wants_colour
 from conductor.cli.seen import as_seen, seen_task
+from conductor.cli.signs import beat_of, signs_text
+from conductor.cli.supervised import ways_on
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import task_data
 from conductor.core import why as core
 from conductor.core.view import TaskView
-from conductor.core.wording import plural, sentence
+from conductor.core.wording import person, plural, sentence
 
 TAIL_LINES = 12
 
@@ -56,7 +58,9 @@ def why(track: str, task: str, as_json: bool, bus_dir: str | None) -> int:
 def _never_run(track: Track, task: str, loaded: Loaded | None, *, as_json: bool) -> int:
     check_planned(track, task)
     if as_json:
-        print_json({"task": None, "state": "never_run", "depends_on": [], "why": [], "tail": "", "records": []})
+        print_json(
+            {"task": None, "state": "never_run", "depends_on": [], "why": [], "signs": None, "tail": "", "records": []}
+        )
     else:
         out(f"{_no_run(track, task, loaded)}. Start it: {track.command('run')}")
     return 0
@@ -80,6 +84,7 @@ def as_data(loaded: Loaded, task: TaskView, records: Sequence[Record]) -> dict[s
         "state": loaded.view.state,
         "depends_on": [{"id": need, "status": statuses[need]} for need in task.depends_on],
         "why": reasons(loaded, task),
+        "signs": beat_of(loaded.reader, task.worker),
         "tail": tail_of(loaded.reader, task),
         "records": [
             {"seq": r.seq, "type": r.type, "timestamp": r.timestamp, "attempt": r.attempt, "payload": r.payload}
@@ -111,6 +116,10 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, records: Sequence[Reco
 def reasons(loaded: Loaded, task: TaskView) -> list[str]:
     """Say in sentences why the task has its status: what the picture tells, and whether anybody is there."""
     found = core.why(as_seen(loaded.view, loaded.reader), task.id, time.time())
+    if (ordered := loaded.state.tasks[task.id].ordered) and ordered[1]:
+        found.append(f"`{ordered[0]}` is ordered by {person(ordered[1])}; the conductor carries it out.")
+    if beat := beat_of(loaded.reader, task.worker):
+        found += [text] if (text := signs_text(beat)) else []
     if loss := loss_of(loaded.reader, task.attempt):
         found.append(f"{sentence(loss.text)}.")
     if loaded.view.state == "interrupted" and task.status in core.OPEN:
@@ -119,7 +128,7 @@ def reasons(loaded: Loaded, task: TaskView) -> list[str]:
 
 
 def _next(track: Track, loaded: Loaded, task: TaskView) -> list[str]:
-    found = []
+    found = ways_on(track, task, loaded.state)
     if task.ran:
         found.append(f"Output:   {track.command('logs', task.id)}")
     if task.attempt is not None:

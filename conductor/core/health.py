@@ -61,6 +61,8 @@ class ProviderPause:
     """Journal time at which it began."""
     seconds: float | None
     """None: until an operator says `resume`."""
+    until: float | None = None
+    """Wall clock at which it ends; for people."""
     probe: str | None = None
     """None: nothing may start. Empty: one attempt may. An attempt: it is the one, and decides."""
     over: str | None = None

@@ -30,7 +30,8 @@ PROVIDER_KEY = "provider:"
 
 def paused(state: State, event: ProviderPaused, moment: Moment) -> None:
     """Start no worker of the kind for a while."""
-    state.providers[event.provider] = ProviderPause(event.error_class, moment.now, event.seconds)
+    until = None if event.seconds is None else moment.wall + event.seconds
+    state.providers[event.provider] = ProviderPause(event.error_class, moment.now, event.seconds, until)
     if event.error_class != BREAKER:
         state.health.setdefault(event.provider, Health()).strikes += 1
 

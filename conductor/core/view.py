@@ -25,6 +25,9 @@ from conductor.core.task import (
     RunOptions,
     Skipped,
 )
+from conductor.core.transitions import Phase
+from conductor.core.wait_view import WaitView as WaitView
+from conductor.core.wait_view import waits_for_people
 from conductor.core.words import WORD_OF, WORDS
 
 
@@ -34,20 +37,6 @@ class ErrorView:
 
     error_class: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaitView:
-    """Something with a name that a task waits for."""
-
-    kind: str
-    """conflict | resource | group | backoff."""
-    what: str
-    """The file, resource or group; the number of the attempt to come."""
-    holder: TaskId | None = None
-    """The task in the way."""
-    until: float | None = None
-    """Wall clock; None where nobody can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,8 @@ class RunView:
 
     id: str | None
     state: str
-    """never_run | running | draining | done | failed | stopped | escalated. Whether it was interrupted (no conductor,
+    """never_run | running | paused | draining | done | failed | stopped | escalated.
+    Whether it was interrupted (no conductor,
     no end) is not in the journal."""
     reason: str | None
     started_at: float | None
@@ -125,6 +115,8 @@ class RunView:
     """How often a conductor took the round over: some of its time may have passed without one."""
     edited: tuple[str, ...] = ()
     """How the plan on disk differs from that of the run, in words."""
+    paused_by: str | None = None
+    """Who asked that nothing new is started; None where that does not hold."""
 
 
 def run_view(state: State) -> RunView:
@@ -139,7 +131,7 @@ def run_view(state: State) -> RunView:
         counts[task.status] += 1
     return RunView(
         id=run.id if run else None,
-        state=(run.end if run and run.end else state.phase.value),
+        state=_word(state),
         reason=run.reason if run else None,
         started_at=run.started_at if run else None,
         ended_at=run.ended_at if run else None,
@@ -154,7 +146,17 @@ def run_view(state: State) -> RunView:
         edited=run.edited if run else (),
         reset_at=state.reset_at,
         resumed=run.resumed if run else 0,
+        paused_by=run.paused_by if run and state.phase is Phase.RUNNING else None,
     )
+
+
+def _word(state: State) -> str:
+    """Return how the run stands."""
+    if state.run is None or state.phase is Phase.NEVER:
+        return state.phase.value
+    if state.run.end is not None:
+        return state.run.end
+    return "paused" if state.phase is Phase.RUNNING and state.run.paused_by else state.phase.value
 
 
 def planned_view(plan: Plan) -> RunView:
@@ -232,6 +234,8 @@ def waits_for(state: State) -> dict[TaskId, tuple[WaitView, ...]]:
     }
     if state.running:
         found |= _held_up(state, state.run.options)
+    for id, wait in waits_for_people(state):
+        found[id] = (wait, *found.get(id, ()))
     return found
 
 

@@ -52,11 +52,23 @@ def waiting_text(wait: WaitView, holder: TaskView | None, now: float) -> str:
     """Say what a task waits for: `for src/a.py, in use by 1.2`, `attempt 2 in 5.0s`; `now` is the wall clock."""
     if wait.kind == "backoff":
         return f"{wait.what} in {duration(wait.until - now)}" if wait.until is not None else wait.what
+    if wait.kind in _FOR_PEOPLE:
+        return _FOR_PEOPLE[wait.kind](wait)
+    if wait.kind == "provider":
+        left = "until it is resumed" if wait.until is None else f"for {duration(wait.until - now)} more at most"
+        return f"for {wait.what}, held back {left}"
     if wait.kind == "group":
         return f"for a place in group {wait.what}"
     if holder is None:
         return f"for {wait.what}"
     return f"for {wait.what}, {'in use by' if holder.worker else 'after'} {holder.id}"
+
+
+_FOR_PEOPLE: Mapping[str, Callable[[WaitView], str]] = {
+    "approval": lambda wait: "for approval to start" if wait.what == "before" else "for approval of its work",
+    "manual": lambda wait: f"for {wait.what} to do it",
+    "paused": lambda wait: f"for the run to go on, paused by {person(wait.what)}",
+}
 
 
 def _pending(task: TaskView, scene: _Scene) -> list[str]:
@@ -161,10 +173,20 @@ def _skipped(task: TaskView, scene: _Scene) -> list[str]:
     return [f"Skipped: {gave_up_text(task.reason or '', scene.view.options)}."]
 
 
+_REASONS: Mapping[str, str] = {
+    FAIL_FAST: "a task failed, and --fail-fast starts nothing more then",
+    "run_timeout": "the time for the whole run is up",
+    "budget_exceeded": "the money for the whole run is spent",
+    "waits_for_people": "only people could let the run go on, and it does not wait for them",
+    "provider_limit": "its workers are held back by their provider, and the run does not wait for that",
+    "unkillable": "what is left of the run cannot be ended",
+}
+
+
 def gave_up_text(reason: str, options: RunOptions | None = None) -> str:
     """Say why a run gave up, where a code says it; any other reason is text already. `options` tell the limit."""
-    if reason == FAIL_FAST:
-        return "a task failed, and --fail-fast starts nothing more then"
+    if reason in _REASONS:
+        return _REASONS[reason]
     if reason != RESTART_INTENSITY:
         return reason
     if options is None or options.restart_intensity is None:

@@ -50,8 +50,10 @@ def sentence(text: str) -> str:
 
 
 def person(who: str) -> str:
-    """Say who asked for something: `signal:INT` is Ctrl-C, `operator:mary` is mary."""
+    """Say who asked for something: `signal:INT` is Ctrl-C, `operator:mary` is mary, `claim` a file in `events/`."""
     kind, _, name = who.partition(":")
+    if who == "claim":
+        return "a file in events/"
     if kind == "signal":
         return "Ctrl-C" if name == "INT" else f"SIG{name}"
     return name or who

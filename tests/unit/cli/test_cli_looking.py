@@ -196,6 +196,7 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
         "⊘ blocked  4            Last  (by 1)\n"
         "✓ done     5      3.0s  Other\\u202e\n"
         "\n"
+        "Workers command: 4 attempts, 2 failed (2 exit); an attempt takes 3.0s (median)\n"
         f"Why: conductor why {track} 1\n"
         f"Go on: conductor run {track}\n"
     )

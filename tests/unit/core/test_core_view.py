@@ -182,7 +182,7 @@ def test_a_task_after_one_that_waits_itself(play: Play) -> None:
     )
     assert explain(play, "c") == ["Waits for y, after b."]
     assert explain(play, "d") == ["Needs b, which is waiting."]
-    assert waiting_text(WaitView("approval", "you"), None, 0.0) == "for you"
+    assert waiting_text(WaitView("merge", "the merge"), None, 0.0) == "for the merge"
 
 
 def test_nothing_new_is_started_once_the_run_gave_up(play: Play) -> None:

@@ -64,3 +64,17 @@ def test_processes_left_behind_are_counted_and_each_name_is_said_once() -> None:
 def test_a_sentence_begins_with_a_capital() -> None:
     assert sentence("there is no bus") == "There is no bus"
     assert sentence("") == ""
+
+
+@pytest.mark.parametrize(
+    ("who", "text"),
+    [
+        ("signal:INT", "Ctrl-C"),
+        ("signal:TERM", "SIGTERM"),
+        ("operator:mary", "mary"),
+        ("claim", "a file in events/"),
+        ("mary", "mary"),
+    ],
+)
+def test_who_asked_for_something_is_said_as_people_know_him(who: str, text: str) -> None:
+    assert person(who) == text

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from bus.host import open_host
+from bus.wire import TaskId
 from conductor.cli.failure import as_data, describe
 from conductor.cli.main import run_command_line
 from conductor.cli.output import STATUS_GLYPH
 from conductor.cli.screen_json import JsonScreen
 from conductor.core.events import TimerFired
+from conductor.core.wait_events import GrantSeen, WaitBegan
 from conductor.errors import ConductorError
 from tests.unit.cli.conftest import Story
 
@@ -94,6 +96,17 @@ def test_status(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert set(status["quarantine"]) == set(re.findall(r"`(\w+)`", said["quarantine"]))
 
 
+def test_what_is_held_asked_and_held_back(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    story.tell(GrantSeen(TaskId("3"), story.attempt("3"), "0000000a", ("a.py",), False, 1))
+    story.tell(WaitBegan(TaskId("3"), story.attempt("3"), "0000000b", "question", (), text="which?"))
+    status = printed(capsys, "status", str(story.track))
+    said = {key: set(re.findall(r"`(\w+)`", text)) for key, text in tables("## status\n")[0].items()}
+    assert set(status["locks"][0]) == said["locks"]
+    assert set(status["questions"][0]) == said["questions"]
+    kind = next(iter(status["kinds"].values()))
+    assert {*kind, "class", "seconds"} <= said["kinds"]
+
+
 def test_what_a_task_holds(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = {task["id"]: task for task in printed(capsys, "status", str(story.track))["tasks"]}
     said = {key: set(re.findall(r"`(\w+)`", text)) for key, text in tables("### task\n")[0].items()}
@@ -125,7 +138,7 @@ def test_doctor(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_other_verbs(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     track = str(story.track)
-    why, logs, stop, reset = tables("## Other verbs\n")
+    why, logs, stop, reset, others = tables("## Other verbs\n")
     answer = printed(capsys, "why", track, "1")
     assert sorted(answer) == sorted(why)
     assert set(answer["records"][0]) == set(re.findall(r"`(\w+)`", why["records"]))
@@ -136,3 +149,4 @@ def test_other_verbs(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture
     assert set(answer["stdout"]) == set(re.findall(r"`(\w+)`", logs["stdout"]))
     assert sorted(printed(capsys, "stop", track, *elsewhere)) == sorted(stop)
     assert sorted(printed(capsys, "reset", track, "--dry-run")) == sorted(reset)
+    assert sorted(printed(capsys, "resume", track)) == sorted(others)

@@ -1,0 +1,110 @@
+"""What the records about locks, waits, lives, gates, pauses and orders say, in a line each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bus.wire import JsonObject
+from conductor.core.wording import duration, few, person
+
+LIVES: Mapping[str, str] = {
+    "starting": "its command is not started yet",
+    "working": "works",
+    "quiet": "quiet",
+    "stuck": "its worker is stuck",
+    "finished": "finished, and its worker lives on",
+    "unkillable": "cannot be ended",
+}
+"""What is seen of an attempt, in words; `detail` of the record says on what it rests."""
+
+_CHOSEN: Mapping[str, str] = {"youngest": "the youngest", "oldest": "the oldest", "fewest-locks": "with fewest locks"}
+"""Which attempt is stopped for a deadlock, by the rule that chose it."""
+
+
+def control(payload: JsonObject) -> str:
+    """Say who ordered what, and why nothing comes of it."""
+    verb, who = payload["verb"], person(str(payload.get("who") or "operator"))
+    target = f" {payload['target']}" if payload.get("target") else ""
+    text = f": {payload['text']}" if payload.get("text") else ""
+    moved = payload.get("tasks") or ()
+    back = f"; back to pending: {few(moved, 10)}" if verb == "retry" and moved else ""
+    refused = f"; refused: {payload['refused']}" if payload.get("refused") else ""
+    return f"{verb}{target} by {who}{text}{back}{refused}"
+
+
+def _keys(payload: JsonObject) -> str:
+    return few(payload["keys"]) + (" with others" if payload.get("shared") else "")
+
+
+def _let_go(payload: JsonObject) -> str:
+    taken = "a lock was taken away from it: what it does counts for nothing"
+    return {"released": "lets go of a lock", "taken": taken}.get(payload["how"], "its lock ends with it")
+
+
+def _wait_began(payload: JsonObject) -> str:
+    if payload["kind"] == "question":
+        return f"asks: {payload['text']} (question {payload['wait']})"
+    what = few(payload["what"])
+    return f"waits for task {what}" if payload["kind"] == "task" else f"waits for {what}"
+
+
+def _life(payload: JsonObject) -> str:
+    word = LIVES.get(payload["life"], payload["life"])
+    return f"{word}: {payload['detail']}" if payload.get("detail") else word
+
+
+def deadlock(members: Sequence[Mapping[str, Any]], victim: str, rule: str) -> str:
+    """Say who waits for whom, and who is stopped for it: `1 waits for b (held by 2); … . 2, the youngest, is …`."""
+    tasks = {one["attempt"]: one["task"] for one in members}
+    said = [f"{one['task']} waits for {few([_wanted(wait, tasks) for wait in one['waits_for']])}" for one in members]
+    return f"{'; '.join(said)}. {tasks.get(victim, victim)}, {_CHOSEN.get(rule, rule)}, is stopped and tried again"
+
+
+def _wanted(wait: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
+    if wait["kind"] == "pool":
+        return "a free worker"
+    if wait["kind"] == "task":
+        return f"task {wait['what']}"
+    holder = wait.get("holder")
+    return f"{wait['what']} (held by {tasks.get(holder, holder)})" if holder else str(wait["what"])
+
+
+def _asked(payload: JsonObject) -> str:
+    return "waits for approval to start" if payload["when"] == "before" else "its work is done and waits for approval"
+
+
+def _held_back(payload: JsonObject) -> str:
+    why = "too many failed in a row" if payload["error_class"] == "breaker" else payload["error_class"]
+    seconds = payload.get("seconds")
+    until = "until `conductor resume`" if seconds is None else f"for {duration(seconds)}"
+    return f"no {payload['provider']} is started {until}: {why}"
+
+
+def _reloaded(payload: JsonObject) -> str:
+    changes = f": {'; '.join(payload['changes'])}" if payload.get("changes") else ""
+    return f"the run follows the plan as it is now{changes}"
+
+
+def _locked(payload: JsonObject) -> str:
+    return few([str(path) for path in payload["filepaths"]])
+
+
+PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
+    "GRANT_SEEN": lambda p: f"holds {_keys(p)}",
+    "GRANT_GONE": _let_go,
+    "WAIT_BEGAN": _wait_began,
+    "WAIT_ENDED": lambda _: "waits no more",
+    "ATTEMPT_LIFE": _life,
+    "DEADLOCK_DETECTED": lambda p: f"deadlock: {deadlock(p['members'], p['victim'], p['rule'])}",
+    "DEADLOCK_RESOLVED": lambda _: "the deadlock is over",
+    "APPROVAL_ASKED": _asked,
+    "MANUAL_OPENED": lambda _: "is for a person to do now",
+    "PROVIDER_PAUSED": _held_back,
+    "PROVIDER_RESUMED": lambda p: f"{p['provider']} is started again: {p['why']}",
+    "PLAN_RELOADED": _reloaded,
+    "FILE_LOCK": lambda p: f"locks {_locked(p)}",
+    "FILE_UNLOCK": lambda p: f"unlocks {_locked(p)}",
+    "BLOCKED": lambda p: f"waits for {few([str(one) for one in p['resource']])}",
+    "QUESTION": lambda p: f"asks: {p['text']}",
+}

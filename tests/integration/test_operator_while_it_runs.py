@@ -1,0 +1,179 @@
+"""An operator's hands while a conductor lives: each order is recorded with who gave it, and carried out at once."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+
+from tests.integration.operators import drop, order, orders, task, wait_for_status, why
+from tests.integration.tools import START, Project, alive, wait_for
+
+ME = f"operator:{getpass.getuser()}"
+
+
+def test_a_pause_starts_nothing_new_and_a_resume_goes_on(project: Project) -> None:
+    """By verb, then the same by files."""
+    project.plan([project.task("a", gated=True), project.task("b", gated=True), project.task("c", gated=True)])
+    run = project.start_run("--max-workers", "1")
+    for first, give in (("a", order), ("b", drop)):
+        project.wait_started(first)
+        give(project, "pause")
+        project.wait_recorded("CONTROL", times=len(orders(project)) or 1)
+        wait_for(lambda: project.status()["run"]["state"] == "paused", "the pause")
+        project.open_gate(first)
+        project.wait_recorded("TASK_COMPLETE", first)
+        waiting = wait_for_status(project, "c", "waiting", "paused")
+        assert waiting["worker"] is None
+        assert project.starts()[-1] == first
+        assert project.status()["run"]["paused_by"]
+        give(project, "resume")
+    project.open_gate("c")
+    run.finish().expect(0)
+    assert [verb for verb, _, _ in orders(project)] == ["pause", "resume", "pause", "resume"]
+    assert orders(project)[0] == ("pause", None, ME)
+
+
+def test_a_cancelled_task_is_stopped_and_what_needs_it_is_blocked(project: Project) -> None:
+    nodes = [project.task("a", gated=True), project.task("b", after=["a"]), project.task("c", gated=True)]
+    project.plan([*nodes, project.task("d", gated=True), project.task("e", after=["d"])])
+    run = project.start_run()
+    project.wait_started("a", "c", "d")
+    pid = next(note["pid"] for note in project.notes() if note["task"] == "a")
+    said = order(project, "cancel", "a", "-m", "not wanted").out
+    assert said.startswith("a is cancelled once its worker is stopped.")
+    assert wait_for_status(project, "a", "cancelled")["reason"] == ME
+    assert not alive(pid)
+    assert wait_for_status(project, "b", "blocked")["blocked_by"] == ["a"]
+    drop(project, "cancel", target="d", who="mary")
+    wait_for_status(project, "d", "cancelled")
+    assert order(project, "cancel", "a").out.startswith("Already cancelled")
+    assert "refused" in order(project, "cancel", "b", "--json", code=1).error["code"]
+    project.open_gate("c")
+    run.finish().expect(1)
+    assert project.statuses() == {"a": "cancelled", "b": "blocked", "c": "done", "d": "cancelled", "e": "blocked"}
+    assert orders(project) == [("cancel", "a", ME), ("cancel", "d", "operator:mary")]
+
+
+def test_a_retry_takes_back_what_failed_and_what_it_blocked_and_ends_a_delay(project: Project) -> None:
+    project.config('retry_delay = "4h"\nretry_delay_max = "4h"\n')
+    delayed = project.task("c", "--fail-first", "1")
+    failing = project.task("a", gated=True, retries=0)
+    project.plan([failing, project.task("b", after=["a"]), delayed, project.task("d", gated=True)])
+    run = project.start_run()
+    project.open_gate("a", code=1)
+    wait_for_status(project, "b", "blocked")
+    wait_for_status(project, "c", "waiting", "backoff")
+    project.open_gate("a")
+    said = order(project, "retry", "a", "c").out
+    assert said.startswith("back to pending: a, b.\nc is tried again now.\n")
+    wait_for_status(project, "b", "done")
+    wait_for_status(project, "c", "done")
+    order(project, "retry", "a", code=1)
+    project.open_gate("d")
+    run.finish().expect(0)
+    assert project.recorded("CONTROL")[0]["payload"]["tasks"] == ["a", "b"]
+
+
+def test_gates_and_tasks_of_people_wait_without_a_slot_until_somebody_says(project: Project) -> None:
+    nodes = [
+        project.task("before", approve="before"),
+        project.task("after", approve="after"),
+        project.task("bad", approve="after"),
+        {"id": "hand", "name": "By hand", "agent": "manual"},
+        {"id": "lost", "name": "Cannot be done", "agent": "manual"},
+        {"id": "file", "name": "By a file", "agent": "manual"},
+        project.task("last", after=["before", "after", "hand", "file"]),
+    ]
+    project.plan(nodes)
+    run = project.start_run("--max-workers", "1")
+    for id, kind in {"before": "approval", "after": "approval", "bad": "approval", "hand": "manual"}.items():
+        assert wait_for_status(project, id, "waiting", kind)
+    assert "before" not in project.starts()
+    page = project.call("status", str(project.track)).out
+    assert f"hand is for a person: conductor complete {project.track} hand" in page
+    order(project, "approve", "before", "after")
+    order(project, "reject", "bad", "-m", "too risky")
+    order(project, "complete", "hand")
+    order(project, "fail", "lost", "-m", "nobody has the key")
+    assert task(project, "lost")["error"]["message"] == "nobody has the key"
+    (project.bus / "events" / "TASK_COMPLETE_file.event").touch()
+    run.finish().expect(1)
+    statuses = {**dict.fromkeys(["before", "after", "hand", "file", "last"], "done"), "bad": "failed", "lost": "failed"}
+    assert project.statuses() == statuses
+    assert task(project, "bad")["error"] == {"class": "rejected", "message": "too risky"}
+    assert project.starts("bad") == ["bad"]
+
+
+def test_a_question_is_answered_and_a_worker_is_given_words(project: Project) -> None:
+    ask = 'answer=$(conductor bus ask "which one?") && [ "$answer" = "the second" ]'
+    read = f"touch up; until cat {project.bus}/attempts/*/$CONDUCTOR_ATTEMPT/in/*-steer.md 2>&-; do sleep 0.02; done"
+    project.plan([project.shell("asks", ask), project.shell("reads", read)])
+    run = project.start_run()
+    wait_for((project.dir / "up").exists, "the reader")
+    wait_for_status(project, "asks", "waiting", "answer")
+    (question,) = project.status()["questions"]
+    assert (question["task"], question["text"]) == ("asks", "which one?")
+    assert "which one?" in why(project, "asks")
+    assert "refused" in order(project, "answer", "00000000", "x", "--json", code=1).error["code"]
+    order(project, "answer", "asks", "the", "second")
+    order(project, "steer", "reads", "leave the tests alone")
+    run.finish().expect(0)
+    assert orders(project)[0] == ("answer", question["id"], ME)
+    assert project.printed("reads") == "leave the tests alone"
+
+
+def test_a_lock_that_is_taken_by_force_costs_its_holder_the_attempt_and_no_retry(project: Project) -> None:
+    hold = (
+        "conductor bus lock a.py && touch held-$CONDUCTOR_ATTEMPT_NUMBER; [ $CONDUCTOR_ATTEMPT_NUMBER = 2 ] || sleep 60"
+    )
+    project.plan([project.shell("a", hold, retries=0)])
+    run = project.start_run()
+    wait_for((project.dir / "held-1").exists, "the lock")
+    (lock,) = wait_for(lambda: project.status()["locks"], "the lock to be seen")
+    assert (lock["keys"], lock["task"]) == (["a.py"], "a")
+    order(project, "unlock", "a.py", code=2)
+    order(project, "unlock", "./a.py", "--force")
+    run.finish().expect(0)
+    ended = [record["payload"]["error_class"] for record in project.recorded("ATTEMPT_ENDED", "a")]
+    assert ended == ["stale_token", None]
+
+
+def test_a_reload_follows_the_plan_and_a_broken_plan_changes_nothing(project: Project) -> None:
+    first = project.task("a", gated=True)
+    project.plan([first])
+    run = project.start_run()
+    project.wait_started("a")
+    project.plan([first, project.task("b", after=["c"])])
+    assert order(project, "reload", "--json", code=3).error["code"] == "plan_unknown_dependency"
+    project.plan([first, project.task("b", after=["a"])])
+    said = order(project, "reload").out
+    assert said.startswith("the run follows the plan as it is now.\n  ")
+    assert project.statuses() == {"a": "running", "b": "pending"}
+    project.open_gate("a")
+    run.finish().expect(0)
+    assert project.statuses() == {"a": "done", "b": "done"}
+
+
+def test_requirement_37_a_worker_that_steers_its_own_track_is_refused(project: Project) -> None:
+    us = f"{sys.executable} -E -P {START}"
+    calls = "; ".join(
+        f"{us} {verb} {project.track} {rest}; echo $?"
+        for verb, rest in {
+            "pause": "",
+            "resume": "",
+            "reload": "",
+            "cancel": "a",
+            "retry": "a",
+            "approve": "a",
+            "reject": "a",
+            "complete": "a",
+            "fail": "a",
+            "answer": "a x",
+            "steer": "a x",
+            "unlock": "a --force",
+        }.items()
+    )
+    project.plan([project.shell("a", calls)])
+    project.run().expect(0)
+    assert project.printed("a").split() == ["2"] * 12
+    assert orders(project) == []

@@ -1,0 +1,68 @@
+"""An operator's hands while no conductor lives: an order is recorded at once, and the next run carries it out."""
+
+from __future__ import annotations
+
+from tests.integration.operators import drop, order, orders, task, wait_for_status, why
+from tests.integration.recovery import crash, gated, identity
+from tests.integration.tools import Project, alive, wait_for
+
+
+def test_a_run_that_crashed_is_steered_and_the_next_one_carries_it_out(project: Project) -> None:
+    """Cancel of a living worker's task, steering, a pause; the orders by verb are recorded before any run."""
+    steered = "touch b.up; until cat in/* >&2; do sleep 0.02; done 2>&-".replace(
+        "in/", f"{project.bus}/attempts/*/$CONDUCTOR_ATTEMPT/in/"
+    )
+    project.plan([gated(project, "a"), project.shell("b", steered), project.task("c", after=["b"])])
+    crash(project, "a", "b")
+    who = identity(project, "a")
+    assert "No conductor lives now; the next run acts on it." in order(project, "cancel", "a").out
+    wait_for(lambda: not alive(who.command), "the end of the cancelled command: its worker is told at once")
+    order(project, "steer", "b", "go on")
+    order(project, "pause")
+    assert order(project, "pause").out.startswith("Already paused")
+    assert [verb for verb, _, _ in orders(project)] == ["cancel", "steer", "pause"]
+    run = project.start_run()
+    wait_for_status(project, "b", "done")
+    assert wait_for_status(project, "c", "waiting", "paused")
+    assert task(project, "a")["status"] == "cancelled"
+    order(project, "resume")
+    run.finish().expect(1)
+    assert project.statuses() == {"a": "cancelled", "b": "done", "c": "done"}
+
+
+def test_what_waits_for_people_is_answered_between_two_runs(project: Project) -> None:
+    nodes = [
+        project.task("a", approve="after"),
+        project.task("b", approve="after"),
+        {"id": "c", "name": "By hand", "agent": "manual"},
+        {"id": "d", "name": "By hand", "agent": "manual"},
+        project.task("e", "--fail-first", "1", retries=0),
+    ]
+    project.plan(nodes)
+    project.run("--no-wait").expect(6)
+    assert project.status()["run"]["reason"] == "waits_for_people"
+    order(project, "approve", "a")
+    order(project, "reject", "b")
+    order(project, "complete", "c")
+    assert order(project, "retry", "e").out.startswith("back to pending: e.")
+    assert task(project, "e")["status"] in ("pending", "ready")
+    drop(project, "complete", target="d", who="mary")
+    project.run("--no-wait").expect(0 if task(project, "b")["status"] == "done" else 1)
+    statuses = project.statuses()
+    assert {id: statuses[id] for id in "acde"} == dict.fromkeys("acde", "done")
+    assert project.starts("a", "e") == ["a", "e", "e"]
+    assert "mary" in " ".join(who for _, _, who in orders(project))
+
+
+def test_orders_that_mean_nothing_are_refused_and_change_nothing(project: Project) -> None:
+    project.plan([project.task("a")])
+    assert "no bus" in order(project, "pause", "--json", code=1).error["message"]
+    project.run().expect(0)
+    before = len(project.records())
+    for verb in ("cancel", "retry", "approve", "reject", "complete", "fail"):
+        assert order(project, verb, "a", "--json", code=1).error["code"] == "refused"
+        assert order(project, verb, "z", "--json", code=2).error["code"] == "unknown_task"
+    order(project, "steer", "a", "x", code=1)
+    order(project, "answer", "a", "x", code=1)
+    assert len(project.records()) == before
+    assert "Done" in why(project, "a")

@@ -1,0 +1,34 @@
+"""The signs of life of an attempt, as they are said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor.cli.signs import signs_text
+
+
+@pytest.mark.parametrize(
+    ("beat", "text"),
+    [
+        (
+            {"phase": "command", "output": {"bytes": 1234, "age": 3}, "cpu": {"seconds": 2, "age": 0.1}},
+            "Seen at its last beat: output 3.0s ago (1.2 kB), CPU 0.1s ago.",
+        ),
+        (
+            {"output": {"bytes": 0, "age": 700}, "files": {"age": 120}, "left": 90},
+            "Seen at its last beat: no output yet, files 2m ago; 1m 30s left of its time limit.",
+        ),
+        (
+            {"output": {"bytes": 3_500_000_000, "age": 1}, "left": 90, "stands": True},
+            "Seen at its last beat: output 1.0s ago (3.5 GB); its time limit stands still.",
+        ),
+        ({"phase": "verify"}, "Its command is done; what it did is verified."),
+        ({"phase": "command", "left": None}, ""),
+        ({}, ""),
+        ({"phase": [], "output": "much", "cpu": {"age": "x"}, "files": None, "left": True, "stands": 1}, ""),
+    ],
+)
+def test_signs_are_said_in_a_sentence_and_nonsense_is_passed_over(beat: dict[str, Any], text: str) -> None:
+    assert signs_text(beat) == text
