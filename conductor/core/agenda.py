@@ -113,6 +113,7 @@ class Agenda:
 
     def rewired(self) -> None:
         """Follow a grant or a wait that came or went."""
+        self.schedule.expect()
 
     def causes(self, task: Task) -> tuple[TaskId, ...]:
         """Return the tasks that a doomed task is blocked by, as far as they are known at its turn."""

@@ -119,6 +119,8 @@ def _dispatched(state: State, event: WorkerDispatched, moment: Moment) -> None:
         run.groups_since.setdefault(group.id, run.clock(moment.now))
     providers.dispatched(state, run, task)
     set_status(state, task, Running(event.attempt, event.number), moment)
+    if state.wanted.pop(task.id, None):
+        moment.listener.rewired()
     tell(task, event.TYPE, f"~{task.number}")
 
 

@@ -17,7 +17,21 @@ from conductor.core import graph
 from conductor.core.events import AttemptEnded
 from conductor.core.graph import Graph
 from conductor.core.health import Health, ProviderPause
-from conductor.core.task import Exited, Group, Pending, Plan, Running, RunOptions, Status, TaskSpec
+from conductor.core.task import (
+    Blocked,
+    Cancelled,
+    Done,
+    Exited,
+    Failed,
+    Group,
+    Pending,
+    Plan,
+    Running,
+    RunOptions,
+    Skipped,
+    Status,
+    TaskSpec,
+)
 from conductor.core.transitions import STATUSES, Phase, StatusType
 from conductor.core.waits import Deadlock, Grant, Life, Wait
 
@@ -29,6 +43,9 @@ MAX_PROGRESS = 1000
 
 ALIVE: tuple[StatusType, ...] = (Running, Exited)
 """Statuses that hold a slot."""
+
+FINAL: tuple[StatusType, ...] = (Done, Failed, Blocked, Skipped, Cancelled)
+"""Statuses that end a task, for this round."""
 
 
 @dataclass(slots=True)
@@ -156,6 +173,8 @@ class State:
     """What attempts wait for, likewise."""
     deadlocks: dict[str, Deadlock] = field(default_factory=dict)
     """Deadlocks whose victim has not ended yet, by id."""
+    wanted: dict[TaskId, tuple[TaskId, ...]] = field(default_factory=dict)
+    """By victim of a deadlock, until its next attempt: the tasks that it waited for. They go first."""
     ignored: dict[str, int] = field(default_factory=dict)
     """Late and repeated events, counted by type."""
     paused_ahead: str | None = None
@@ -172,6 +191,8 @@ class State:
     """Groups with a time limit, by task. Follows from `plan`."""
     order: list[Task] = field(default_factory=list)
     """The tasks by place in the plan."""
+    _ranks: tuple[Graph, list[int], list[int]] | None = field(default=None, compare=False, repr=False)
+    """Follow from `plan`; kept for the graph that they were made for."""
 
     def follow(self, plan: Plan) -> None:
         """Take over a plan, and what follows from it alone; the tasks are the caller's."""
@@ -184,6 +205,17 @@ class State:
     def phase(self) -> Phase:
         """Where the run stands."""
         return self.run.phase if self.run else Phase.NEVER
+
+    def ranks(self) -> tuple[list[int], list[int]]:
+        """Return the rank of each task by its place in the plan (0 is the highest priority), and the place of each
+        rank. Not to be changed."""
+        if self._ranks is None or self._ranks[0] is not self.graph:
+            rank_of = graph.ranks(self.plan, self.graph)
+            by_rank = [0] * len(rank_of)
+            for index, rank in enumerate(rank_of):
+                by_rank[rank] = index
+            self._ranks = self.graph, rank_of, by_rank
+        return self._ranks[1], self._ranks[2]
 
     def open_attempts(self) -> list[AttemptId]:
         """Return the attempts that hold a slot, in order of dispatch."""
@@ -219,7 +251,7 @@ def digest(state: State) -> str:
     """Return the SHA-256 of everything that follows from the journal."""
     hashed = hashlib.sha256()
     slots = (list(state.running), list(state.reconciling), state.grants, state.waits, state.deadlocks)
-    head = (state.run, *slots, state.retired, state.reset_at, state.ignored)
+    head = (state.run, *slots, state.wanted, state.retired, state.reset_at, state.ignored)
     hashed.update(_ENCODER.encode((*head, state.paused_ahead, state.health, state.providers)).encode())
     for task in state.order:
         values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bus.wire import AttemptId, TaskId
+from conductor.core.claims import Claims
 from conductor.core.conflicts import Keys
-from conductor.core.graph import ranks
 from conductor.core.policy import allowed
-from conductor.core.schedule import Claims, room_of
+from conductor.core.schedule import room_of
 from conductor.core.state import State, Task
 from conductor.core.task import (
     Backoff,
@@ -247,8 +247,7 @@ def _backoff(task: Task, status: Backoff) -> WaitView:
 def _held_up(state: State, options: RunOptions) -> dict[TaskId, tuple[WaitView, ...]]:
     """Go through the ready tasks in order of priority, as the schedule would with slots for all."""
     keys = Keys(state.plan, files=options.on_conflict == "serialize")
-    rank_of = ranks(state.plan, state.graph)
-    by_rank = sorted(range(len(rank_of)), key=rank_of.__getitem__)
+    rank_of, by_rank = state.ranks()
     claims = Claims(keys, by_rank)
     groups: dict[TaskId, list[int]] = {}
     for number, group in enumerate(state.plan.groups):

@@ -6,6 +6,7 @@ stands in the way looks only at attempts that hold a slot.
 
 from __future__ import annotations
 
+from bus.wire import TaskId
 from conductor.core.changes import Moment, cell, current, ignore, tell
 from conductor.core.state import State
 from conductor.core.task import Running
@@ -79,10 +80,13 @@ def life_judged(state: State, event: AttemptLife, moment: Moment) -> None:
 
 
 def deadlock_detected(state: State, event: DeadlockDetected, moment: Moment) -> None:
-    """Note who waits for whom, and who is to be stopped for it."""
+    """Note who waits for whom, and who is to be stopped for it. What it waited for is done before it tries again."""
     task = state.tasks[event.task]
     cell(task, event.TYPE)
     state.deadlocks[event.id] = Deadlock(event.id, event.victim, event.task, event.members, event.rule, moment.wall)
+    waits = [wait for wait in state.waits.values() if wait.attempt == event.victim and wait.kind == "task"]
+    if waits:
+        state.wanted[task.id] = tuple(dict.fromkeys(TaskId(id) for wait in waits for id in wait.what))
     moment.listener.suspect(task)
     tell(task, event.TYPE)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus.wire import AttemptId, TaskId
-from conductor.core import agenda, apply, codec, policy, schedule, timers
+from conductor.core import agenda, apply, claims, codec, policy, schedule, timers
 from conductor.core.events import Decision, Fact, TimerFired
 from conductor.core.instructions import Journal
 from conductor.core.machine import Machine
@@ -104,7 +104,7 @@ def _accepts_old_attempts(state: State, name: str, id: TaskId, attempt: AttemptI
 @pytest.mark.parametrize(
     ("where", "name", "planted"),
     [
-        (schedule.Claims, "blocker", lambda self, rank: None),
+        (claims.Claims, "blocker", lambda self, rank: None),
         (schedule.Schedule, "release", lambda self, task: None),
         (agenda.Agenda, "_doom", lambda self, source, by: None),
         (policy, "judge", lambda outcome, stopping, because, fail_on_leftovers: policy.Verdict(None)),
