@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from bus.wire import TaskId
-from conductor.core import stops
+from conductor.core import deadlock, stops
+from conductor.core.deadlock import Found
 from conductor.core.ends import expired_group, has_order, needs_a_person
 from conductor.core.gates import holds_work
 from conductor.core.giving_up import WAITS_FOR_PEOPLE
@@ -31,9 +32,10 @@ from conductor.core.task import (
     Ready,
     Running,
     RunOptions,
+    Skipped,
     Status,
 )
-from conductor.core.transitions import StatusType
+from conductor.core.transitions import Phase, StatusType
 
 ROOTS: tuple[StatusType, ...] = (Failed, Cancelled)
 """Statuses that block whatever is downstream."""
@@ -90,6 +92,9 @@ class Agenda:
         """Tasks of plan order before this one have their end; only meaningful once nothing runs any more."""
         self._suspects: dict[TaskId, None] = dict(state.running)
         """Tasks whose attempt may have to be stopped: all that was not looked at since something changed."""
+        self._settled: tuple[Phase, str | None] | None = None
+        """Of the run, when it was found that nobody is in a deadlock; None where something changed since that can close
+        one: a wait or a grant, or whether and when a task that is waited for can start."""
         self._stopping = False
         """Whether all were looked at since the run is being stopped."""
         for task in state.order:
@@ -107,6 +112,8 @@ class Agenda:
             self.schedule.release(task)
         if isinstance(status, Ready) and not needs_a_person(task):
             self.schedule.add(task)
+        if isinstance(status, (Ready, Skipped)) and self.schedule.is_awaited(task):
+            self._settled = None
         for queue in self._queues_of.get(type(before), ()):
             queue.discard(task)
         self._enqueue(task)
@@ -114,6 +121,7 @@ class Agenda:
     def rewired(self) -> None:
         """Follow a grant or a wait that came or went."""
         self.schedule.expect()
+        self._settled = None
 
     def causes(self, task: Task) -> tuple[TaskId, ...]:
         """Return the tasks that a doomed task is blocked by, as far as they are known at its turn."""
@@ -136,6 +144,17 @@ class Agenda:
                 return task, reason
             del self._suspects[task.id]
         return None
+
+    def deadlock(self) -> Found | None:
+        """Return a deadlock whose victim is to be chosen."""
+        run = self._state.run
+        now = None if run is None else (run.phase, run.gave_up)
+        if now is None or self._settled == now:
+            return None
+        found = deadlock.find(self._state, self.schedule)
+        if found is None and not self._state.reconciling:
+            self._settled = now
+        return found
 
     def leftover(self) -> Task | None:
         """Return the first task that never started, once nothing runs and nothing more will."""

@@ -10,6 +10,7 @@ from bus.layout import attempt_id
 from bus.wire import ExitRecord
 from conductor.core import policy, providers, stops
 from conductor.core.agenda import Agenda
+from conductor.core.deadlock import Found
 from conductor.core.ends import as_ordered, completed, expired_group, opened, out_of_time, work_done
 from conductor.core.events import (
     AttemptEnded,
@@ -30,6 +31,7 @@ from conductor.core.state import Run, State, Task
 from conductor.core.supervision import ProviderResumed, TaskCancelled
 from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Ready, Skipped
 from conductor.core.transitions import Phase
+from conductor.core.wait_events import DeadlockDetected, DeadlockResolved
 from conductor.core.waits import STALE_TOKEN
 from conductor.core.words import WORD_OF, counts
 
@@ -43,6 +45,8 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
         return _judge(state, task, run)
     if task := agenda.ended.first(state):
         return _settle(state, task, run)
+    if over := stops.ended_victim(state):
+        return DeadlockResolved(over.victim_task, over.victim, over.id, over.victim)
     if task := agenda.ordered.first(state):
         return as_ordered(state, task)
     if task := agenda.ticked.first(state):
@@ -62,6 +66,8 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
             return opened(task)
         if run.paused_by is None and (task := agenda.schedule.next()):
             return _dispatch(task, run)
+    if deadlock := agenda.deadlock():
+        return _deadlock(deadlock, run)
     return give_up(state, run) or left_behind(state, run) or _end(state, agenda, run)
 
 
@@ -125,6 +131,13 @@ def because_of(cause: Task) -> str:
 def _stop(task: Task, reason: str) -> StopDecided:
     assert task.attempt is not None
     return StopDecided(task.id, task.attempt, reason)
+
+
+def _deadlock(found: Found, run: Run) -> DeadlockDetected:
+    task = found.victim
+    assert task.attempt is not None
+    id = policy.deadlock_id(run.options, run.id, task.attempt)
+    return DeadlockDetected(task.id, task.attempt, id, task.attempt, found.members, run.options.deadlock_victim)
 
 
 def _dispatch(task: Task, run: Run) -> WorkerDispatched:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bus.wire import PROVIDER_CLASSES, ExitRecord, JsonObject, TaskId
+from bus.wire import PROVIDER_CLASSES, AttemptId, ExitRecord, JsonObject, TaskId
 from conductor.core.task import Ended, NotLaunched, Outcome, RunOptions, TaskSpec, Vanished
 from conductor.core.wording import exact, left_behind
 
@@ -259,6 +259,11 @@ def delay(options: RunOptions, run: str, task: TaskId, number: int, failures: in
 def nonce(options: RunOptions, run: str, task: TaskId, number: int) -> str:
     """Return the 8 hex digits that make an attempt's id unguessable by other attempts and unique over rounds."""
     return _draw("nonce", options.seed, run, task, number)[:8]
+
+
+def deadlock_id(options: RunOptions, run: str, victim: AttemptId) -> str:
+    """Return the 8 hex digits that name a deadlock. An attempt is the victim of one at most."""
+    return _draw("deadlock", options.seed, run, victim)[:8]
 
 
 def _draw(*what: Any) -> str:

@@ -111,6 +111,29 @@ class Schedule:
             if isinstance(task.status, Ready):
                 self.add(task)
 
+    def is_awaited(self, task: Task) -> bool:
+        """Tell whether somebody waits for the task, near or far."""
+        return task.index in self._awaited
+
+    def turn(self, task: Task) -> int:
+        """Return the task's place in line: see `claims`."""
+        return self._turn(task.index)
+
+    def crowds(self, index: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Return what has no room for a task: (number, places in the plan of the tasks one of which must end)."""
+        return [
+            (
+                number,
+                tuple(
+                    self._state.tasks[id].index
+                    for id in self._state.plan.groups[number].tasks
+                    if id in self._state.running
+                ),
+            )
+            for number in self._groups[index]
+            if self._room[number] <= 0
+        ]
+
     def next(self) -> Task | None:
         """Return the task that starts next; None while there is none. It stays at the head until `start`."""
         while self._ready and len(self._state.running) < self._max_workers:

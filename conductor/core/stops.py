@@ -7,7 +7,7 @@ from conductor.core.ends import expired_group
 from conductor.core.giving_up import WAITS_FOR_PEOPLE
 from conductor.core.liveness import QUIET, STUCK
 from conductor.core.policy import OVERRIDING, STOPPED
-from conductor.core.state import State, Task
+from conductor.core.state import ALIVE, State, Task
 from conductor.core.task import Running
 from conductor.core.waits import DEADLOCK_VICTIM, HUNG, STALE_TOKEN, Deadlock
 from conductor.core.wording import few, person
@@ -58,6 +58,15 @@ def _run_wants_it_ended(state: State, task: Task) -> bool:
 def deadlock_of(state: State, task: Task) -> Deadlock | None:
     """Return the deadlock whose victim is the task's newest attempt."""
     return next((one for one in state.deadlocks.values() if one.victim == task.attempt), None)
+
+
+def ended_victim(state: State) -> Deadlock | None:
+    """Return a deadlock whose victim has ended; None where there is none."""
+    for one in state.deadlocks.values():
+        task = state.tasks[one.victim_task]
+        if task.attempt != one.victim or not isinstance(task.status, ALIVE):
+            return one
+    return None
 
 
 def because(state: State, task: Task, reason: str) -> str:
