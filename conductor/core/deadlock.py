@@ -18,10 +18,11 @@ from conductor.core import reduction
 from conductor.core.awaited import closure, targets
 from conductor.core.claims import Claims
 from conductor.core.contest import Contest, live_waits
+from conductor.core.ends import needs_a_person
 from conductor.core.policy import UNCOUNTED_CEILING
 from conductor.core.schedule import Schedule
 from conductor.core.state import ALIVE, FINAL, Run, State, Task
-from conductor.core.task import Done, Ready, Running, Skipped
+from conductor.core.task import AwaitsApproval, Done, Manual, Ready, Running, Skipped
 from conductor.core.transitions import Phase
 from conductor.core.waits import DEADLOCK_VICTIM, Wait
 
@@ -121,16 +122,20 @@ class _Graph:
         for task in sorted(unstarted, key=lambda task: (isinstance(task.status, Ready), schedule.turn(task))):
             turn = schedule.turn(task)
             self.needs[task.index] = list(self._start_needs(task, (by_rank[rank] for rank in claims.rivals(turn))))
-            if isinstance(task.status, Ready):
+            if isinstance(task.status, Ready) and not needs_a_person(task):
                 claims.wait(turn)
 
     def _start_needs(self, task: Task, rivals: Iterator[int]) -> Iterator[tuple[int, ...]]:
-        """Yield what must happen before a task can run to its end; nothing where that is up to people or to time."""
+        """Yield what must happen before a task can run to its end; what is up to people, or to time, is nothing."""
+        if isinstance(task.status, (AwaitsApproval, Manual)) or needs_a_person(task):
+            return
         before = [other for other in self._state.dependencies(task) if not isinstance(other.status, Done)]
         if self._starts_nothing or any(isinstance(other.status, Skipped) for other in before):
             yield NEVER
             return
         yield from ((other.index,) for other in before if not isinstance(other.status, FINAL))
+        if task.spec.manual:
+            return
         yield from ((rival,) for rival in rivals)
         if self._pool_is_full:
             self.needs.setdefault(SLOT, [self._running()])

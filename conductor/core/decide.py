@@ -45,8 +45,8 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
         return _judge(state, task, run)
     if task := agenda.ended.first(state):
         return _settle(state, task, run)
-    if over := stops.ended_victim(state):
-        return DeadlockResolved(over.victim_task, over.victim, over.id, over.victim)
+    if ended := stops.ended_victim(state):
+        return DeadlockResolved(ended.victim_task, ended.victim, ended.id, ended.victim)
     if task := agenda.ordered.first(state):
         return as_ordered(state, task)
     if task := agenda.ticked.first(state):
