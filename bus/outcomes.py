@@ -58,6 +58,8 @@ class Outcomes:
             self._check_plan(payload.get("plan_sha"))
         if record.type == "RUN_STARTED":  # a new round: what was not done is pending again
             self._found = {task: outcome for task, outcome in self._found.items() if outcome.word == DONE}
+        elif record.type == "PLAN_RELOADED":  # what stays blocked is said to be so again
+            self._found = {task: outcome for task, outcome in self._found.items() if outcome.word != "blocked"}
         elif record.type == "CONTROL" and payload.get("verb") in _BACK and not payload.get("refused"):
             everything = payload.get("verb") == "reset" and payload.get("target") is None
             for task in self._tasks if everything else payload.get("tasks", ()):
