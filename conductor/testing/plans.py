@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from bus.wire import ExitRecord, TaskId
-from conductor.core.task import Group, Plan, TaskSpec
+from conductor.core.task import Group, Plan, RunOptions, TaskSpec
 
 ENDINGS: dict[str, dict[str, Any]] = {
     "ok": {},
@@ -64,6 +64,42 @@ def random_plan(random: Random, size: int) -> Plan:
     return Plan(
         tuple(replace(task, index=index) for index, task in enumerate(order)),
         (Group("pg-1", half, max_workers=random.choice([1, 2, None])),) if half else (),
+    )
+
+
+def random_options(random: Random, odd: Random, *, supervised: bool, **fixed: Any) -> RunOptions:
+    """Draw how a plan is carried out; with `supervised`, by rules that keep tasks apart or end a run early too."""
+    options = RunOptions(max_workers=random.choice((1, 2, 5)), retries=random.choice((0, 1, 2)), **fixed)
+    if not supervised:
+        return options
+    return replace(
+        options,
+        on_conflict=odd.choice(("serialize", "lock", "lock", "allow")),
+        parallel=odd.choice(("any", "any", "pure-read")),
+        schedule=odd.choice(("ready", "ready", "groups")),
+        resources={"db": odd.choice((1, 2))},
+        deadlock_victim=odd.choice(("youngest", "oldest", "fewest-locks")),
+        breaker=odd.choice((None, None, 2)),
+        run_timeout=odd.choice((None, None, None, 2000.0)),
+        fail_fast=odd.random() < 0.1,
+    )
+
+
+def supervised_plan(odd: Random, plan: Plan) -> Plan:
+    """Give some tasks of a plan gates, a person, locks, an effect, limits of silence."""
+    return replace(plan, tasks=tuple(_supervised(odd, task) for task in plan.tasks))
+
+
+def _supervised(odd: Random, task: TaskSpec) -> TaskSpec:
+    reads = not task.files and odd.random() < 0.5
+    return replace(
+        task,
+        approve=odd.choice((None, None, None, "before", "after")),
+        manual=odd.random() < 0.1,
+        locks=odd.choice((None, None, None, ("src",))),
+        effect="pure_read" if reads else odd.choice(("write", "external")),
+        resources=task.resources or odd.choice(((), (), ("db",))),
+        stale_after=odd.choice((None, None, 60.0)),
     )
 
 

@@ -13,20 +13,23 @@ from random import Random
 
 from bus import layout
 from bus.errors import BusCorrupt, BusError, HeldByOther
-from bus.wire import AttemptId, Message, Record, WorkerSpec
-from conductor.core.task import Plan, RunOptions
+from bus.wire import AttemptId, Message, Record, TaskId, WorkerSpec
+from conductor.core.task import Plan
 from conductor.plan import frozen
 from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from conductor.testing.disk.inodes import File
 from conductor.testing.fakes import FakeClock
 from conductor.testing.ledger import Ledger, LedgerBroken, demand
-from conductor.testing.plans import edited, random_plan
+from conductor.testing.plans import edited, random_options, random_plan, supervised_plan
 from conductor.testing.simulated import chance, checks
 from conductor.testing.simulated.accounts import Accounts
+from conductor.testing.simulated.command import SimulatedCommand
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
 from conductor.testing.simulated.errands import ERRANDS
+from conductor.testing.simulated.operator import SimulatedOperator
 from conductor.testing.simulated.repairs import Repairs
 from conductor.testing.simulated.strikes import Strikes
+from conductor.testing.simulated.traffic import Traffic
 from conductor.testing.simulated.troubles import Errand, Trouble, Troubles, rarely
 from conductor.testing.simulated.worker import SimulatedWorker
 from conductor.testing.simulated.world import Actor
@@ -65,13 +68,11 @@ class Simulation:
         self.odd = Random(f"odd {seed}")
         self.troubles = troubles or Troubles()
         self.durability = durability or random.choice(("power", "power", "process"))
+        supervised = self.odd.random() < self.troubles.supervised
         self.plan = plan or random_plan(random, random.randint(1, 5))
-        self.options = RunOptions(
-            max_workers=random.choice((1, 2, 5)),
-            retries=random.choice((0, 1, 2)),
-            seed=seed,
-            durability=self.durability,
-        )
+        if supervised and plan is None:
+            self.plan = supervised_plan(self.odd, self.plan)
+        self.options = random_options(random, self.odd, supervised=supervised, seed=seed, durability=self.durability)
         self.clock = FakeClock()
         self.disk = ModelDisk(random)
         self._late = self.disk.late = random.choice(self.troubles.late)
@@ -81,6 +82,9 @@ class Simulation:
         """Whether each pass keeps a snapshot."""
         self.accounts = Accounts(Ledger(self.plan, self.options))
         self.set_plan(self.plan)
+        self.traffic = Traffic()
+        self.talkative = self.odd.choice(self.troubles.talkative)
+        self.moment = 0
         self.workers: dict[AttemptId, SimulatedWorker] = {}
         self.conductor: SimulatedConductor | None = None
         """The one that should hold the track; None where the next turn starts one."""
@@ -104,10 +108,13 @@ class Simulation:
         self._alone: set[SimulatedConductor] = set()
         """Those beside which no other lived at their start."""
         self._over = False
+        self._failed = False
+        """Whether an error is on its way out: nobody goes on in what cleans up behind it."""
         self._patient_until = self.clock.mono + PATIENCE
         self.repairs = Repairs(self)
         self.disk.process("shell").mkdir("/track")
         self.disk.root.sync()
+        self.operator = SimulatedOperator(self, self.odd.choice(self.troubles.whims))
         self.strikes = Strikes(self, [kind for kind in rare if isinstance(kind, Trouble)])
 
     def run(self) -> Simulation:
@@ -131,9 +138,11 @@ class Simulation:
         if self.conductor is None and (self._errands or self.repairs.damage or not self._over):
             self.conductor = self.new_conductor(self._next_errand())
             self.conductor.wake_at += self.random.choice((0.0, 1.0, 60.0))
-        free = [actor for actor in self._cast if not actor.process.dead and actor not in self._stack]
+        free: list[Actor] = [actor for actor in self._cast if not actor.process.dead and actor not in self._stack]
         if not free:
             return False
+        if self.operator not in self._stack:
+            free.append(self.operator)
         now = self.clock.mono
         if self.accounts.acknowledged and self.repairs.damage is None:
             demand(self.disk.find(f"{BUS}/{layout.JOURNAL}") is not None, "whoever looks now finds no queue.jsonl")
@@ -171,18 +180,22 @@ class Simulation:
         if not self.strikes.disk_is_well:
             self.strikes.excuse(made)
         self.conductors.append(made)
-        self._cast = [actor for actor in self._cast if actor.alive] + [made]
+        self._enters(made)
         return made
 
     def act(self, actor: Actor) -> None:
         """Give somebody the floor."""
         self.strikes.foreign.begins(actor)
+        self.moment += 1
+        if isinstance(actor, SimulatedConductor):
+            actor.began = self.moment
         self._stack.append(actor)
         try:
             actor.step()
         except Killed:
             self.say(actor, "is dead")
         except Exception as error:
+            self._failed = True
             raise Escaped(error) from error
         finally:
             self._stack.pop()
@@ -241,7 +254,7 @@ class Simulation:
         self.strikes.heal()
 
     def _before_call(self, process: ModelProcess, call: str) -> None:
-        if not self.strikes.before_call(process, call):
+        if self._failed or not self.strikes.before_call(process, call):
             return
         self._switch_in -= 1
         if self._switch_in <= 0:
@@ -270,8 +283,11 @@ class Simulation:
         """Make a worker."""
         worker = SimulatedWorker(self, spec, self.process(spec.attempt), 1000 + 2 * len(self.workers), delay)
         self.workers[spec.attempt] = worker
-        self._cast = [actor for actor in self._cast if actor.alive] + [worker]
+        self._enters(worker)
         return worker
+
+    def _enters(self, actor: Actor) -> None:
+        self._cast = [one for one in self._cast if one.alive] + [actor]
 
     def launched(self, spec: WorkerSpec) -> None:
         """Check that the intent is on disk before anything of it is done."""
@@ -289,10 +305,24 @@ class Simulation:
         alive = [other.spec.task for other in self.workers.values() if other.command_lives]
         self.accounts.command_starts(worker.spec.task, worker.spec.attempt, alive)
 
-    def handed_in(self, worker: SimulatedWorker, message: Message) -> None:
+    def start_command(self, worker: SimulatedWorker) -> SimulatedCommand:
+        """Make its process."""
+        command = SimulatedCommand(self, worker)
+        self._enters(command)
+        return command
+
+    def is_over(self, task: TaskId) -> bool:
+        """Tell whether the newest word on it is final."""
+        return task in self.accounts.final
+
+    def handed_in(self, who: Actor, message: Message) -> None:
         """Owe it from now on, unless the inbox was taken away in that very moment."""
-        if not self.strikes.foreign.surprises(worker):
+        if not self.strikes.foreign.surprises(who):
             self.accounts.handed_in(message)
+
+    def answered(self, who: Actor, question: str, answer: str) -> None:
+        """Check that somebody gave that answer."""
+        self.say(who, f"is answered {answer!r}")
 
     def ends_in_peace(self, who: Actor, owner: str) -> None:
         """Check that it has left nothing, unless the disk kept it from cleaning up."""
@@ -319,8 +349,15 @@ class Simulation:
         self._patient_until = self.clock.mono + PATIENCE
         for record in records:
             self.say(conductor, f"{record.seq} {record.type} {record.attempt or record.task or ''}")
-        if conductor is self.conductor:
-            self.accounts.recorded(records)
+        if conductor is not self.conductor:
+            return
+        self.accounts.recorded(records)
+        for record in records:
+            if record.type == "GRANT_GONE" and record.payload["how"] == "taken":
+                self.traffic.taken.add(record.payload["grant"])
+            elif record.type == "DEADLOCK_DETECTED":
+                members = [member["attempt"] for member in record.payload["members"]]
+                self.traffic.check_deadlock(members, conductor.replayed.machine.state, since=conductor.began)
 
     def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
         """There must have been one that held the track; if it still does, it goes on with the run."""
@@ -364,6 +401,8 @@ class Simulation:
         folders = [layout.INBOX, layout.QUARANTINE] if self._late else [layout.INBOX]
         lying = {name for folder in folders for name in self.disk.names(f"{BUS}/{folder}")}
         self.accounts.check(self.records, lying, gone=found.gone, ended=live.machine.ended)
+        names = [name for at in (layout.CONTROL, layout.QUARANTINE) for name in self.disk.names(f"{BUS}/{at}")]
+        self.accounts.check_orders(self.records, names)
         if not found.gone:
             checks.check_state(live, self.accounts.ledger)
         foreign.check()

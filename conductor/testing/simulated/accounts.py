@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from bus.layout import message_name
 from bus.wire import AttemptId, ExitRecord, Message, Record, TaskId
 from conductor.core.task import Plan
-from conductor.testing.ledger import Ledger, demand
+from conductor.testing.ledger import FINAL, Ledger, demand
 
 
 @dataclass(slots=True)
@@ -28,6 +30,10 @@ class Accounts:
     """All plans that there ever were, by hash."""
     plan_of: dict[AttemptId, Plan] = field(default_factory=dict)
     """Plan of the round in which an attempt was to be launched."""
+    orders: dict[str, str] = field(default_factory=dict)
+    """Verbs of the orders that were handed in, by who gave them: each has a name of its own."""
+    final: dict[TaskId, str] = field(default_factory=dict)
+    """The newest word on each task that is done, or will not be."""
     _cut_off: set[AttemptId] = field(default_factory=set)
     """Attempts of a boot that is over."""
 
@@ -52,19 +58,40 @@ class Accounts:
 
     def recorded(self, records: Iterable[Record]) -> None:
         """Records were acknowledged."""
-        self.acknowledged.update((record.seq, record.id) for record in records)
+        for record in records:
+            self.acknowledged[record.seq] = record.id
+            if record.type in FINAL and record.task:
+                self.final[record.task] = record.type
+                if record.type == "TASK_COMPLETE" and record.attempt is None:
+                    self.ledger.by_hand.add(record.task)
+            elif record.type == "WORKER_DISPATCHED" and record.task:
+                self.final.pop(record.task, None)
+            elif record.type == "RUN_STARTED":
+                self.final = {task: word for task, word in self.final.items() if word == "TASK_COMPLETE"}
+            elif record.type == "CONTROL" and record.payload["verb"] in ("reset", "retry"):
+                self._take_back(record.payload)
+
+    def _take_back(self, payload: Mapping[str, Any]) -> None:
+        """Tasks are to be done again, or all."""
+        tasks = payload.get("tasks") or (() if payload.get("target") else (*self.final, *self.ledger.by_hand))
+        for task in tasks if not payload.get("refused") else ():
+            self.final.pop(task, None)
+            self.ledger.by_hand.discard(task)
 
     def power_cut(self, *, durable_results: bool) -> None:
         """What was not promised to survive is owed no more."""
         self.messages.clear()
+        self.orders.clear()
         self._cut_off |= self.ran
         if not durable_results:
             self.results.clear()
 
     def cut(self, before: Iterable[Record], records: Iterable[Record]) -> None:
         """The journal was damaged: of what it held `before`, or was acknowledged since, it owes what it holds now."""
-        self.acknowledged = {record.seq: record.id for record in records}
-        here = set(self.acknowledged.values())
+        before = list(before)
+        owed = {record.id for record in before} | set(self.acknowledged.values())
+        here = {record.id: record.seq for record in records}
+        self.acknowledged = {seq: id for id, seq in here.items() if id in owed}
         self.lose(record for record in before if record.id not in here)
 
     def lose(self, records: Iterable[Record]) -> None:
@@ -73,6 +100,8 @@ class Accounts:
             if self.acknowledged.get(record.seq) == record.id:
                 del self.acknowledged[record.seq]
             self.messages.pop(record.id, None)
+            if record.type == "CONTROL":
+                self.orders.pop(str(record.payload["who"]), None)
             if record.type == "WORKER_DISPATCHED" and record.attempt:
                 if record.attempt in self._cut_off:  # its folder may have gone with the power, and nobody knows of it
                     self.ran.discard(record.attempt)
@@ -100,8 +129,15 @@ class Accounts:
             self.ledger.check(records, ended=ended, plans=self.plans)
         verdicts = {one.attempt: one.payload for one in records if one.type == "ATTEMPT_ENDED"}
         for attempt, result in self.results.items():
-            if attempt in verdicts:
+            if attempt in verdicts and verdicts[attempt]["error_class"] != "unkillable":  # it came to its end later
                 _check_verdict(attempt, result, verdicts[attempt])
+
+    def check_orders(self, records: Iterable[Record], lying: Collection[str]) -> None:
+        """Every order is recorded once, or lies somewhere. Raises LedgerBroken."""
+        given = Counter(str(record.payload["who"]) for record in records if record.type == "CONTROL")
+        for who, verb in self.orders.items():
+            kept = given[who] == 1 or (given[who] == 0 and any(name.endswith(f"-{verb}") for name in lying))
+            demand(kept, f"{who} ordered {verb}: that is recorded {given[who]} times")
 
 
 def _check_verdict(attempt: AttemptId, result: ExitRecord, verdict: Mapping[str, object]) -> None:

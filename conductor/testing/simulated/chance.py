@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
-from bus import journal, recovery, reserve, room, snapshots
+from bus import journal, locks, recovery, reserve, room, snapshots
 from conductor.runtime import driver
 
 PID = 4242
@@ -44,5 +44,6 @@ def small_limits(random: Random, *, tiny: bool) -> Iterator[None]:
         mock.patch.object(driver, "SNAPSHOT_AT_END", 1 if tiny else at_end),
         mock.patch.object(reserve, "SIZE", 512),
         mock.patch.object(room, "NEEDED", 400),
+        mock.patch.object(locks, "MUTEX_LIMIT", 0.02),
     ):
         yield

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from bus import layout
 from bus.errors import BusError, HeldByOther
 from bus.host import FileHost, open_host
+from bus.keys import normal
 from bus.wire import Ladder, Record, WorkerSpec
 from conductor.core.events import ControlReceived, Fact, PlanEdited, RunResumed, RunStarted
+from conductor.core.file_locks import locks_of
 from conductor.core.instructions import LaunchWorker
 from conductor.core.state import Run, State
 from conductor.core.task import Done, Plan
@@ -45,6 +47,8 @@ class SimulatedConductor:
         """What follows from the journal, as it sees it."""
         self.epoch = 0
         """0 until it has taken one."""
+        self.began = 0
+        """When it was given the floor last, by `World.moment`."""
         self.done = False
         """Whether there is nothing left of what it was started for."""
         self._world = world
@@ -156,8 +160,15 @@ class SimulatedConductor:
             cwd="/project",
             ladder=Ladder(),
             durable=durable,
+            locks=self._locks(wanted),
         )
         return Order(spec, {"prompt.md": b"do it\n"} if self._world.random.random() < 0.3 else {})
+
+    def _locks(self, wanted: LaunchWorker) -> tuple[tuple[str, bool], ...]:
+        """Order locks as `conductor.runtime.command.order` does."""
+        run, task = self.replayed.run, self.replayed.machine.state.tasks[wanted.task]
+        assert run is not None
+        return tuple((normal(pattern), shared) for pattern, shared in locks_of(task.spec, run.options))
 
 
 class _Edits:

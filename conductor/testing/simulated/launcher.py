@@ -76,13 +76,15 @@ class SimulatedLauncher:
 
     def terminate(self, attempt: AttemptId) -> None:
         """Send TERM."""
-        if worker := self._seen(attempt):
+        worker = self._seen(attempt)
+        if worker is not None and not worker.is_doomed:
             worker.told_to_stop = True
             worker.wake_at = min(worker.wake_at, self._world.clock.mono + 0.1)
 
     def remains(self, attempt: AttemptId) -> str:
-        """Nothing can be seen."""
-        return ""
+        """Name who does not die."""
+        worker = self._seen(attempt)
+        return f"pid {worker.pid}, state D" if worker is not None and worker.is_doomed and worker.alive else ""
 
     def elsewhere(self, proc: ProcRecord) -> Elsewhere | None:
         """There is one machine, which may be started again, and there may be containers on it."""
@@ -112,9 +114,14 @@ class SimulatedLauncher:
         worker = self._seen(attempt)
         if worker is None or not (worker.alive or worker.command_lives):
             return True
-        if self._world.random.random() < 0.5:
+        if worker.is_doomed:
+            return False
+        if self._world.random.random() < 0.9:
             self._world.say(worker, "is killed by the conductor, with all that is left of it")
             worker.kill(command_too=True)
+        else:
+            self._world.say(worker, "is killed by the conductor, and does not die yet")
+            worker.doom(self._world.random.choice((2.0, 30.0, 600.0)))
         return False
 
     def reattach(self, attempt: AttemptId, proc: ProcRecord | None) -> bool:

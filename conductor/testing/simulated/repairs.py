@@ -38,7 +38,8 @@ class Repairs:
             self.damage = Vandal(sim).strike(found.records, found.gone, found.state.digest())
             self.events_follow, self.any = False, True
             for worker in sim.workers.values():  # a command without its worker is found by what the journal tells
-                worker.command_lives = worker.command_lives and worker.alive
+                if worker.command is not None and not worker.alive:
+                    worker.command.kill()
 
     def power_cut(self) -> None:
         """A snapshot may have gone that a repair would have rested on."""

@@ -175,6 +175,8 @@ class Strikes:
         for worker in self._sim.workers.values():
             if worker.process is process:
                 worker.kill(command_too=self._random.random() < 0.7)
+            elif worker.command is not None and worker.command.process is process:
+                worker.command.kill()
         process.kill()
 
     def _kill_conductor(self) -> None:
@@ -192,13 +194,16 @@ class Strikes:
         for _ in range(MOST_STEPS):  # not for ever: it may be waiting for a full disk
             if not worker.alive:
                 break
-            self._sim.act(worker)
+            command = worker.command
+            hurries = command is not None and command.alive and command not in self._sim.on_stage
+            self._sim.act(command if command is not None and hurries else worker)
 
     def _cut_power(self) -> None:
         self._disk.power_cut()
         for worker in self._sim.workers.values():
             worker.kill(command_too=True)
         self.foreign.forget()
+        self._sim.operator.comes_back()
         self._sim.repairs.power_cut()
         self._sim.accounts.power_cut(durable_results=True)
         self._sim.clock.advance(self._random.choice((1.0, 1000.0)))

@@ -87,6 +87,12 @@ class Troubles:
     """How likely a worker runs in a container of its own."""
     failure: float = 0.15
     """How likely a command fails."""
+    talkative: tuple[float, ...] = (0.0,)
+    """How likely a command locks, waits or asks when it does something; one of these is drawn."""
+    supervised: float = 0.0
+    """How likely a run has gates, tasks for people, locks, effects, and limits."""
+    whims: tuple[int, ...] = (0,)
+    """Orders that an operator gives for no reason; one of these is drawn."""
     late: tuple[float, ...] = (0.0, 0.0, 0.4)
     """How likely a listing misses what is new; one of these is drawn."""
     rare: tuple[tuple[Trouble | Errand, float], ...] = RARE
@@ -97,7 +103,9 @@ class Troubles:
     """How likely each pass keeps a snapshot, and kills are aimed at that."""
 
 
-CALM = Troubles(kinds=(), failure=0.0, late=(0.0,), rare=(), no_links=0.0, tiny=0.0)
+CALM = Troubles(
+    kinds=(), failure=0.0, talkative=(0.0,), whims=(0,), supervised=0.0, late=(0.0,), rare=(), no_links=0.0, tiny=0.0
+)
 """Nothing goes wrong."""
 
 

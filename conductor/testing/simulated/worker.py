@@ -1,16 +1,15 @@
-"""A worker of the simulation: the real hand on the model disk, a command that is made up."""
+"""A worker of the simulation: the real hand on the model disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from bus.errors import AlreadyFinished, BusError, BusGone
 from bus.hand import FileHand, open_hand, result_message
-from bus.times import utc
-from bus.wire import ExitRecord, Message, ProcRecord, WorkerSpec, to_json
+from bus.wire import ExitRecord, ProcRecord, WorkerSpec, to_json
 from conductor.testing.disk import ModelProcess
 from conductor.testing.plans import ending
+from conductor.testing.simulated.command import FOREVER, Pauses, SimulatedCommand, locked, succeeds
 
 if TYPE_CHECKING:
     from conductor.testing.simulated.world import World
@@ -28,13 +27,14 @@ class SimulatedWorker:
         self.pid = pid
         self.contained = world.random.random() < world.troubles.contained
         """Whether it runs in a container: only the conductor that launched it sees its processes."""
-        self.command_lives = False
+        self.command: SimulatedCommand | None = None
         self.waits_for_disk = False
         """Whether it cannot write what it must."""
+        self.is_doomed = False
+        """Whether it was killed, and is not dead yet."""
         self.told_to_stop = False
         """Whether TERM came."""
         self.wake_at = world.clock.mono + delay
-        self._said = 0
         self._world = world
         self._life = self._live()
 
@@ -48,22 +48,43 @@ class SimulatedWorker:
         """Whether the worker itself lives."""
         return not self.process.dead
 
+    @property
+    def command_lives(self) -> bool:
+        """Whether its command runs."""
+        return self.command is not None and self.command.alive
+
     def step(self) -> None:
         """Go on to the next pause, or to the end."""
+        if self.is_doomed:
+            self.kill(command_too=True)
+            return
         pause = next(self._life, None)
         if pause is None:
             self._world.say(self, "ends")
-            self._world.ends_in_peace(self, self.spec.attempt)
+            if self.command is None or self.command.code is not None:
+                self._world.ends_in_peace(self, self.spec.attempt)
             self.process.kill()
         else:
             self.wake_at = self._world.clock.mono + pause
 
+    def doom(self, seconds: float) -> None:
+        """Let KILL take so long to end it, in which it does nothing (state D)."""
+        self.is_doomed = True
+        self.wake_at = self._world.clock.mono + seconds
+        if self.command is not None:
+            self.command.wake_at = self.wake_at + 1.0
+        if not self.alive:
+            self.kill(command_too=True)
+
     def kill(self, *, command_too: bool) -> None:
         """End the worker at once, and its command, unless that is left alone. A container ends as a whole."""
         self.process.kill()
-        self.command_lives = self.command_lives and not command_too and not self.contained
+        if self.command is not None and (command_too or self.contained):
+            self.command.kill()
+        if not self.command_lives:
+            self._world.traffic.ended(self.spec.attempt, self._world.moment)
 
-    def _live(self) -> Generator[float, None, None]:
+    def _live(self) -> Pauses[None]:
         world, spec = self._world, self.spec
         try:
             hand = open_hand(spec.bus, spec.attempt, fs=self.process)
@@ -81,7 +102,7 @@ class SimulatedWorker:
         except (BusGone, FileNotFoundError):
             world.say(self, "finds no bus")
 
-    def _claim(self, hand: FileHand) -> Generator[float, None, bool]:
+    def _claim(self, hand: FileHand) -> Pauses[bool]:
         proc = ProcRecord(self._world.clock.boot, self.pid, 1, self.spec.epoch)
         while True:
             try:
@@ -91,57 +112,42 @@ class SimulatedWorker:
             except (OSError, BusError):
                 yield from self._wait_for_disk()
 
-    def _wait_for_disk(self) -> Generator[float, None, None]:
+    def _wait_for_disk(self) -> Pauses[None]:
         self.waits_for_disk = True
         yield RETRY
         self.waits_for_disk = False
 
-    def _command(self, hand: FileHand) -> Generator[float, None, ExitRecord]:
-        """Run the command: it takes a while, says something now and then, and ends well or not."""
+    def _command(self, hand: FileHand) -> Pauses[ExitRecord]:
+        """Take the locks that were ordered, run the command, and end it where that is asked for."""
         world = self._world
-        world.command_starts(self)
-        self.command_lives = True
-        self._try(lambda: hand.started(self.pid + 1, 1, self.pid))
         stubborn = world.random.random() < 0.15
-        for _ in range(world.random.choice((0, 1, 1, 2, 3))):
-            yield world.random.choice((0.0, 0.2, 1.0, 30.0))
-            reason = hand.revoked() or ("stopped" if self.told_to_stop else None)
-            if reason is not None and not stubborn:
-                self.command_lives = False
+        locking = locked(world, self, hand, tuple(self.spec.locks), FOREVER)
+        for pause in locking if self.spec.locks else ():
+            yield pause
+            if (reason := self._reason(hand)) is not None:
+                return ending("revoked", why=reason)
+        world.command_starts(self)
+        self.command = command = world.start_command(self)
+        succeeds(lambda: hand.started(self.pid + 1, 1, self.pid))
+        while command.alive:
+            self._beat(hand, command)
+            yield world.random.choice((0.2, 1.0, 30.0))
+            reason = self._reason(hand)
+            if reason is not None and not stubborn and command.alive:
+                command.kill()
                 return ending("stopped", stop_reason=reason)
-            self._say_something(hand)
-        self.command_lives = False
-        return ending("fails" if world.random.random() < world.troubles.failure else "ok")
+        if command.code is None:
+            return ending("fails", command={"code": None, "signal": 9})
+        return ending("fails" if command.code else "ok")
 
-    def _say_something(self, hand: FileHand) -> None:
-        draw = self._world.random.random()
-        if draw < 0.3:
-            self._try(lambda: hand.beat({}))
-        elif draw < 0.4:
-            self._try(lambda: hand.report_status({"progress_pct": 50}))
-        elif draw < 0.5:
-            report = self._message("REPORT", {"verb": "complete", "commit": "abc", "files": ["x"]})
-            self._try(lambda: hand.report(report))
-        else:
-            size = self._world.random.choice((1, 1, 100, 6000))
-            self._said += 1  # no two payloads are alike: one could stand for another that was lost
-            note = self._message("NOTE", {"text": f"{self._said} of {self.spec.attempt}".ljust(size, ".")})
-            if self._try(lambda: hand.publish(note)):
-                self._world.handed_in(self, note)
+    def _reason(self, hand: FileHand) -> str | None:
+        return hand.revoked() or ("stopped" if self.told_to_stop else None)
 
-    def _message(self, type: str, payload: dict[str, object]) -> Message:
-        world = self._world
-        return Message(world.random.randbytes(16).hex(), type, self.spec.attempt, utc(world.clock.wall), payload)
+    def _beat(self, hand: FileHand, command: SimulatedCommand) -> None:
+        age = self._world.clock.mono - command.moved_at
+        succeeds(lambda: hand.beat({"phase": "command", "output": {"bytes": 1, "age": age}, "cpu": {"age": age}}))
 
-    def _try(self, call: Callable[[], object]) -> bool:
-        """What a worker says on the way is worth no waiting; False where it could not be said."""
-        try:
-            call()
-        except (OSError, BusError):
-            return False
-        return True
-
-    def _hand_in(self, hand: FileHand, record: ExitRecord) -> Generator[float, None, None]:
+    def _hand_in(self, hand: FileHand, record: ExitRecord) -> Pauses[None]:
         """Write `exit.json` and announce it, for as long as it takes."""
         world, spec = self._world, self.spec
         world.accounts.ending(spec.task, spec.attempt, record)

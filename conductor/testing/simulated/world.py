@@ -7,14 +7,16 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from bus.errors import BusError, HeldByOther
-from bus.wire import AttemptId, Message, Record, WorkerSpec
+from bus.wire import AttemptId, Message, Record, TaskId, WorkerSpec
 from conductor.core.task import Plan, RunOptions
 from conductor.testing.disk import ModelProcess
 from conductor.testing.fakes import FakeClock
 from conductor.testing.simulated.accounts import Accounts
+from conductor.testing.simulated.traffic import Traffic
 from conductor.testing.simulated.troubles import Troubles
 
 if TYPE_CHECKING:
+    from conductor.testing.simulated.command import SimulatedCommand
     from conductor.testing.simulated.conductor import SimulatedConductor
     from conductor.testing.simulated.repairs import Repairs
     from conductor.testing.simulated.worker import SimulatedWorker
@@ -55,6 +57,11 @@ class World(Protocol):
     troubles: Troubles
     accounts: Accounts
     repairs: Repairs
+    traffic: Traffic
+    talkative: float
+    """How likely a command locks, waits or asks when it does something."""
+    moment: int
+    """Counts how often anybody was given the floor."""
 
     @property
     def workers(self) -> Mapping[AttemptId, SimulatedWorker]:
@@ -78,8 +85,17 @@ class World(Protocol):
     def command_starts(self, worker: SimulatedWorker) -> None:
         """A worker starts its command. Raises LedgerBroken where it must not."""
 
-    def handed_in(self, worker: SimulatedWorker, message: Message) -> None:
-        """A worker was told that its message is handed in."""
+    def start_command(self, worker: SimulatedWorker) -> SimulatedCommand:
+        """Make its process."""
+
+    def is_over(self, task: TaskId) -> bool:
+        """Tell whether there is news of a task that others wait for: done, or never to be."""
+
+    def handed_in(self, who: Actor, message: Message) -> None:
+        """A command was told that its message is handed in."""
+
+    def answered(self, who: Actor, question: str, answer: str) -> None:
+        """A command got an answer. Raises LedgerBroken where nobody gave it."""
 
     def ends_in_peace(self, who: Actor, owner: str) -> None:
         """Somebody ends by itself, its work done. Raises LedgerBroken where it has left scratch files."""
