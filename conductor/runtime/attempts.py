@@ -276,7 +276,7 @@ class Attempts:
 
     def _prove_empty(self, attempt: AttemptId, *, stopped: bool) -> bool:
         """End what is left of an attempt's tree; True once nothing is. A stop ends also what a task may leave."""
-        empty = self._end_tree(attempt, stopped=stopped)
+        empty = end_tree(self._host, self._launcher, attempt, stopped=stopped)
         self._note_end(attempt, over=empty)
         return empty
 
@@ -291,17 +291,6 @@ class Attempts:
             self._explain(
                 one, f"what is left of it cannot be ended from here ({left}); it keeps its slot until it is gone"
             )
-
-    def _end_tree(self, attempt: AttemptId, *, stopped: bool) -> bool:
-        proc = self._host.read_proc(attempt)
-        elsewhere = self._launcher.elsewhere(proc) if proc else None
-        if elsewhere == "boot":  # nothing lives that long; where the lock is held, it is by another machine
-            return not self._host.is_live(attempt)
-        trace = NO_TRACE
-        if proc is not None:
-            command = self._host.read_command(attempt) if elsewhere is None else None
-            trace = Trace(command, frozenset(proc.never_kill), proc.leftovers == "keep" and not stopped)
-        return self._launcher.kill_tree(attempt, trace) and not self._host.is_live(attempt)
 
     def _is_in_peace(self, attempt: AttemptId, one: _Open, proc: ProcRecord | None) -> bool:
         """Tell whether a worker has its result and no room to write it: then it has nothing left to end."""
@@ -367,6 +356,19 @@ class Attempts:
         # The lock of this very bus says who lives; only where its folder was deleted the claim must do.
         known = live or not self._host.has_attempt(attempt)
         return (known and self._launcher.reattach(attempt, self._host.read_proc(attempt))) or live
+
+
+def end_tree(host: Host, launcher: Launcher, attempt: AttemptId, *, stopped: bool) -> bool:
+    """End what is left of an attempt's tree, once; True where nothing was. A stop ends also what a task may leave."""
+    proc = host.read_proc(attempt)
+    elsewhere = launcher.elsewhere(proc) if proc else None
+    if elsewhere == "boot":  # nothing lives that long; where the lock is held, it is by another machine
+        return not host.is_live(attempt)
+    trace = NO_TRACE
+    if proc is not None:
+        command = host.read_command(attempt) if elsewhere is None else None
+        trace = Trace(command, frozenset(proc.never_kill), proc.leftovers == "keep" and not stopped)
+    return launcher.kill_tree(attempt, trace) and not host.is_live(attempt)
 
 
 def _later(at: float | None, seconds: float) -> float | None:

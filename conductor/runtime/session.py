@@ -24,6 +24,7 @@ from conductor.runtime.hooks import HookPlaces, Hooks
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launches import Order
+from conductor.runtime.left_behind import refuse_left_behind
 from conductor.runtime.reloading import Reloading
 from conductor.runtime.replay import Replayed
 from conductor.runtime.retries import before
@@ -65,6 +66,8 @@ class Session:
             self.start: Start = above_taken(first, self.host, self._replayed.machine.state)
             if first.first is not None:
                 refuse_strangers(self.host, self._replayed, to_stop=request.to_stop)
+                if not request.to_stop:
+                    refuse_left_behind(self.host, self._launcher, self._replayed.machine.state)
             else:  # no loop will run, which would do this
                 Inbound(self.host, self._replayed.messages, self.host.notes.append).forget_recorded()
                 if self.host.checkpoint_due():

@@ -151,6 +151,15 @@ def test_requirement_18_what_no_kill_ends_is_named_unkillable_keeps_its_slot_and
     assert life["life"] == "unkillable"
     assert f"pid {who.command} (sh), state D, user {os.getuid()}" in life["detail"]
     run.finish().expect(6)
+    assert [task["status"] for task in project.status()["tasks"]] == ["failed", "blocked"]
+    again = project.run().expect(4)
+    assert f"pid {who.command} (sh), state D" in again.err, "no second attempt beside it"
+    frozen(who.command, False)
+    wait_for(lambda: not alive(who.command), "the end of what was frozen")
+    assert project.call("why", str(project.track), "a").code == 0
+    os.unlink(project.dir / "a")
+    (project.dir / "a").write_text("go\n")
+    project.run().expect(0)
 
 
 def test_requirement_11_a_worker_that_waits_for_its_files_is_starting_and_named_with_who_has_them(
