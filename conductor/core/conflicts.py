@@ -16,7 +16,8 @@ from bus import patterns
 from bus.patterns import Segments
 from bus.wire import TaskId
 from conductor.core import graph
-from conductor.core.task import Plan, TaskSpec
+from conductor.core.rooms import counted
+from conductor.core.task import PURE_READ, Plan, RunOptions, TaskSpec
 
 MAX_PAIRS = 10_000
 """Pairs that are listed at most: enough for every reader; a plan of one shared file has millions."""
@@ -26,6 +27,9 @@ MAX_COMPARED = 1_000_000
 
 _BLOCK = 4096
 """Tasks whose ancestry is followed in one walk over the graph, as bits of one integer."""
+
+ALONE = "a turn of its own (--parallel pure-read)"
+"""What all tasks share where only pure reads run side by side: those share it, all others have it alone."""
 
 Claim = tuple[int, bool]
 """(key, whether exclusively)."""
@@ -50,10 +54,13 @@ class _Node:
 class Keys:
     """The keys of the tasks that were asked about: who claims which, and which overlap."""
 
-    def __init__(self, plan: Plan, *, files: bool = True) -> None:
-        """`files=False` leaves the files out: then only resources exclude each other."""
+    def __init__(self, plan: Plan, options: RunOptions | None = None) -> None:
+        """`options` say what excludes nobody (files that are not serialized, resources that there are several of), and
+        whether tasks whose effect is no pure read exclude all others."""
         self._tasks = plan.tasks
-        self._files = files
+        self._files = options is None or options.on_conflict == "serialize"
+        self._counted = frozenset[str]() if options is None else counted(options.resources)
+        self._effects = options is not None and options.parallel == "pure-read"
         self._root = _Node()
         self._names: list[str] = []
         self._segments: list[Segments | None] = []
@@ -110,7 +117,10 @@ class Keys:
             for pattern in task.files:
                 claims[self._file(pattern)] = True
         for resource in task.resources:
-            claims[self._key(f"resource {resource}", resource, None)] = True
+            if resource not in self._counted:
+                claims[self._key(f"resource {resource}", resource, None)] = True
+        if self._effects:
+            claims[self._key("effect", ALONE, None)] = task.effect != PURE_READ
         return tuple(claims.items())
 
     def _key(self, identity: Segments | str, name: str, segments: Segments | None) -> int:

@@ -11,12 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from conductor.core.graph import Graph, build
-from conductor.core.task import Group, Plan, RunOptions, TaskSpec
+from conductor.core.task import PURE_READ, Group, Plan, RunOptions, TaskSpec
 from conductor.core.wording import few
 from conductor.errors import PlanError
-
-PURE_READ = "pure_read"
-"""The effect of a task that changes nothing."""
 
 
 def written_by_reader(task: TaskSpec) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def _caps_are_kept(state: State) -> Iterator[str]:
 def _no_overlapping_tasks_run(state: State) -> Iterator[str]:
     if len(state.running) < 2 or state.run is None or state.run.resumed:
         return
-    keys = Keys(state.plan, files=state.run.options.on_conflict == "serialize")
+    keys = Keys(state.plan, state.run.options)
     running: list[Task] = [state.tasks[id] for id in state.running]
     for number, task in enumerate(running):
         for other in running[:number]:

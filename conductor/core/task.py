@@ -12,6 +12,9 @@ from typing import Any
 
 from bus.wire import AttemptId, ExitRecord, TaskId
 
+PURE_READ = "pure_read"
+"""The effect of a task that changes nothing."""
+
 MAX_GROUP_WORKERS = 5
 """Workers of one parallel group that may run side by side, unless the group or `--max-workers` says otherwise."""
 

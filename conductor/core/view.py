@@ -246,7 +246,7 @@ def _backoff(task: Task, status: Backoff) -> WaitView:
 
 def _held_up(state: State, options: RunOptions) -> dict[TaskId, tuple[WaitView, ...]]:
     """Go through the ready tasks in order of priority, as the schedule would with slots for all."""
-    keys = Keys(state.plan, files=options.on_conflict == "serialize")
+    keys = Keys(state.plan, options)
     rank_of, by_rank = state.ranks()
     claims = Claims(keys, by_rank)
     groups: dict[TaskId, list[int]] = {}

@@ -22,7 +22,7 @@ from conductor.testing import Chances, CoreSimulation, random_plan
 def expected(sim: CoreSimulation, started: list[TaskId]) -> list[TaskId]:
     """Apply the rule to the state as it was before `started` were started."""
     state = sim.machine.state
-    keys = Keys(sim.plan, files=sim.options.on_conflict == "serialize")
+    keys = Keys(sim.plan, sim.options)
     running = [state.tasks[id].index for id in state.running if id not in started]
     ranks = graph.ranks(sim.plan, state.graph)
     ready = [task for task in state.order if isinstance(task.status, Ready) or task.id in started]
