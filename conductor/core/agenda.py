@@ -110,8 +110,7 @@ class Agenda:
                 self.schedule.remove(task)
         elif isinstance(before, ALIVE) and not isinstance(status, ALIVE):
             self.schedule.release(task)
-        if isinstance(status, Ready) and not needs_a_person(task):
-            self.schedule.add(task)
+        self.schedule.add(task)
         if isinstance(status, (Ready, Skipped)) and self.schedule.is_awaited(task):
             self._settled = None
         for queue in self._queues_of.get(type(before), ()):

@@ -5,12 +5,15 @@ Who stands behind a closed door holds no place in any line: nobody has to wait f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Final
 
 from conductor.core.health import kind_of
 from conductor.core.stages import Stages
 from conductor.core.state import State
 from conductor.core.task import RunOptions
+
+PROVIDER: Final = "provider"
+STAGE: Final = "stage"
 
 Door = tuple[str, str]
 """(`provider`, worker kind) or (`stage`, group)."""
@@ -32,12 +35,12 @@ class Doors:
         """Look at the state anew; return the doors that were opened and those that were closed."""
         state = self._state
         kinds = frozenset(kind for kind, pause in state.providers.items() if pause.probe != "")
-        opened: list[Door] = [("provider", kind) for kind in sorted(self._kinds - kinds)]
-        closed: list[Door] = [("provider", kind) for kind in sorted(kinds - self._kinds)]
+        opened: list[Door] = [(PROVIDER, kind) for kind in sorted(self._kinds - kinds)]
+        closed: list[Door] = [(PROVIDER, kind) for kind in sorted(kinds - self._kinds)]
         self._kinds = kinds
         if self._stages is not None and (stage := self._stages.open()) != self._stage:
-            opened += [] if stage is None else [("stage", state.plan.groups[stage].id)]
-            closed += [] if self._stage is None else [("stage", state.plan.groups[self._stage].id)]
+            opened += [] if stage is None else [(STAGE, state.plan.groups[stage].id)]
+            closed += [] if self._stage is None else [(STAGE, state.plan.groups[self._stage].id)]
             self._stage = stage
         return opened, closed
 
@@ -46,13 +49,6 @@ class Doors:
         if self._kinds:
             kind = kind_of(self._state.order[index].spec, self._options)
             if kind in self._kinds:
-                return "provider", kind
+                return PROVIDER, kind
         stage = None if self._stages is None else self._stages.of[index]
-        return None if stage is None or stage == self._stage else ("stage", self._state.plan.groups[stage].id)
-
-    def ahead_of(self, index: int) -> Iterable[int]:
-        """Return the places in the plan of the tasks that must end before the door of a task's group can open."""
-        stage = None if self._stages is None else self._stages.of[index]
-        if self._stages is None or stage is None or self._stage is None or stage == self._stage:
-            return ()
-        return self._stages.members(self._stage)
+        return None if stage is None or stage == self._stage else (STAGE, self._state.plan.groups[stage].id)

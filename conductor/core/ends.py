@@ -78,6 +78,11 @@ def needs_a_person(task: Task) -> bool:
     return isinstance(task.status, Ready) and (task.spec.manual or needs_approval(task))
 
 
+def may_start(task: Task) -> bool:
+    """Tell whether an attempt of a task may be made once there is room for it."""
+    return isinstance(task.status, Ready) and not needs_a_person(task)
+
+
 def opened(task: Task) -> Decision:
     """Ask the person: see `needs_a_person`."""
     return ApprovalAsked(task.id, "before", None) if needs_approval(task) else ManualOpened(task.id)

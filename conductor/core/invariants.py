@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from conductor.core.conflicts import Keys
-from conductor.core.schedule import room_of
+from conductor.core.rooms import room_of
 from conductor.core.state import ALIVE, State, Task
 from conductor.core.task import (
     Backoff,

@@ -47,10 +47,6 @@ class Stages:
             could = number if could is None else could
         return could if not self._others_move() else None
 
-    def members(self, number: int) -> list[int]:
-        """Return the places in the plan of a group's tasks."""
-        return self._members[number]
-
     def _tasks(self, number: int) -> list[Task]:
         return [self._state.order[index] for index in self._members[number]]
 

@@ -9,8 +9,10 @@ from typing import Any
 from bus.wire import AttemptId, TaskId
 from conductor.core.claims import Claims
 from conductor.core.conflicts import Keys
+from conductor.core.doors import STAGE, Doors
+from conductor.core.ends import may_start
 from conductor.core.policy import allowed
-from conductor.core.schedule import room_of
+from conductor.core.rooms import rooms_of
 from conductor.core.state import State, Task
 from conductor.core.task import (
     Backoff,
@@ -20,7 +22,6 @@ from conductor.core.task import (
     Exited,
     Failed,
     Plan,
-    Ready,
     Running,
     RunOptions,
     Skipped,
@@ -249,26 +250,27 @@ def _held_up(state: State, options: RunOptions) -> dict[TaskId, tuple[WaitView, 
     keys = Keys(state.plan, options)
     rank_of, by_rank = state.ranks()
     claims = Claims(keys, by_rank)
-    groups: dict[TaskId, list[int]] = {}
-    for number, group in enumerate(state.plan.groups):
-        for id in group.tasks:
-            groups.setdefault(id, []).append(number)
-    room = [room_of(group, options) for group in state.plan.groups]
+    rooms = rooms_of(state.plan, options)
+    full = [room for room in rooms if sum(1 for id in room.tasks if id in state.running) >= room.size]
+    taken = {id: room for room in reversed(full) for id in room.tasks}
+    doors = Doors(state, options)
+    doors.look()
     for id in state.running:
         claims.run(rank_of[state.tasks[id].index])
-        for number in groups.get(id, ()):
-            room[number] -= 1
     found: dict[TaskId, tuple[WaitView, ...]] = {}
     for rank, index in enumerate(by_rank):
         task = state.order[index]
-        if not isinstance(task.status, Ready):
+        if not may_start(task):
+            continue
+        if (door := doors.closed(index)) is not None:
+            if door[0] == STAGE:
+                found[task.id] = (WaitView("group", door[1], holder=None),)
             continue
         blocker = claims.blocker(rank)
-        full = next((number for number in groups.get(task.id, ()) if room[number] <= 0), None)
         if blocker is not None:
             found[task.id] = (_conflict(state, keys, index, by_rank[blocker]),)
-        elif full is not None:
-            found[task.id] = (WaitView("group", state.plan.groups[full].id),)
+        elif (room := taken.get(task.id)) is not None:
+            found[task.id] = (WaitView(room.kind, room.name),)
         if task.id in found:
             claims.wait(rank)
     return found

@@ -14,7 +14,7 @@ from conductor.core import conflicts, graph
 from conductor.core.conflicts import Keys
 from conductor.core.events import WorkerDispatched
 from conductor.core.instructions import Journal
-from conductor.core.schedule import room_of
+from conductor.core.rooms import room_of
 from conductor.core.task import Plan, Ready, RunOptions
 from conductor.testing import Chances, CoreSimulation, random_plan
 
