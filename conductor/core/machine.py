@@ -34,6 +34,7 @@ from conductor.core.state import State, Task, digest
 from conductor.core.supervision import PlanReloaded, ProviderPaused, ProviderResumed, RunGaveUp
 from conductor.core.task import Backoff, Plan, Running, RunOptions
 from conductor.core.transitions import Phase
+from conductor.core.wait_events import DeadlockResolved
 
 _NOBODY = NobodyListens()
 
@@ -123,7 +124,7 @@ class Machine:
     def _timers_to_cancel(self, decision: Decision) -> list[Instruction]:
         if isinstance(decision, RunEnded):
             return [CancelTimer(timers.RETRY_KEY + task.id) for task in _in_backoff(self.state)]
-        if isinstance(decision, (ProviderPaused, ProviderResumed, RunGaveUp)):
+        if isinstance(decision, (ProviderPaused, ProviderResumed, RunGaveUp, DeadlockResolved)):
             return []
         task = self.state.tasks[decision.task]
         return [CancelTimer(timers.RETRY_KEY + task.id)] if isinstance(task.status, Backoff) else []

@@ -343,6 +343,15 @@ def test_a_victim_that_finished_before_it_was_stopped_is_done(play: Play, files:
     assert play.words == ["ATTEMPT_ENDED b", "TASK_COMPLETE b", "DEADLOCK_RESOLVED b"]
 
 
+def test_the_back_off_of_a_victim_ends_although_its_deadlock_is_resolved_behind_its_begin(
+    play: Play, files: Waits
+) -> None:
+    """A timer that is lost here is never armed again: the run would wait for ever."""
+    two_locks(play, files)
+    play.result("b", "stopped")
+    assert play.timers == ["retry:b"]
+
+
 def test_deadlocks_are_no_restarts(play: Play, files: Waits) -> None:
     two_locks(play, files, restart_intensity=0)
     play.result("b", "stopped")
