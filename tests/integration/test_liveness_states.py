@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -183,3 +184,21 @@ def test_requirement_11_a_worker_that_waits_for_its_files_is_starting_and_named_
     assert lives(project, last) == ["starting", "working"]
     let_go(project, last)
     run.finish().expect(0)
+
+
+def test_requirement_21_no_time_runs_while_a_person_is_asked(project: Project) -> None:
+    """Neither the time limit nor the time without a sign of life: the answer comes long after both."""
+    ask = "answer=$(conductor bus ask 'Which?'); echo said $answer"
+    run = start(project, project.shell("a", ask, timeout="1s", stale_after="1s"))
+    asked = project.wait_recorded("QUESTION", "a")["payload"]
+    wait_for(lambda: _stood_for(project, 2.0), "two seconds and more")
+    project.call("answer", str(project.track), asked["id"], "this one").expect(0)
+    run.finish().expect(0)
+    assert project.printed("a") == "said this one\n"
+    assert not project.recorded("ATTEMPT_LIFE")
+
+
+def _stood_for(project: Project, seconds: float) -> bool:
+    """Tell whether the worker itself has counted so much time since the last output."""
+    (beat,) = [json.loads(path.read_text()) for path in project.bus.glob("heartbeats/*")] or [{}]
+    return bool(beat.get("stands")) and beat["output"]["age"] > seconds

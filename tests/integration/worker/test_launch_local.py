@@ -16,6 +16,7 @@ import pytest
 
 from bus.process import Realm
 from bus.wire import AttemptId, dumps, to_json
+from conductor.runtime.launch import survivors
 from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, LaunchError, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.warm import Answer
@@ -293,3 +294,24 @@ def test_a_process_with_the_nonce_of_another_attempt_is_not_taken_for_its_sessio
     wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
     assert alive(stranger)
     os.kill(stranger, signal.SIGKILL)
+
+
+def test_requirement_18_a_process_of_another_user_is_left_and_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """We may not signal it, so the attempt is not empty, and people are told what is in the way."""
+    spec = bench.shell("sleep 62 & wait")
+    command = bench.wait_command(spec)
+
+    def refused(pid: int, ticks: int, number: int) -> bool:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    die(bench, spec.attempt, command["session"])
+    with monkeypatch.context() as patch:
+        patch.setattr(survivors, "send_signal", refused)
+        assert not bench.launcher.kill_tree(spec.attempt, Trace(command))
+        assert not bench.launcher.kill_tree(spec.attempt, Trace(command))
+        assert f"pid {command['pid']} (sh), state S, user {os.getuid()}" in bench.launcher.remains(spec.attempt)
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
+    assert bench.launcher.remains(spec.attempt) == ""
+    bench.open.remove(spec.attempt)

@@ -171,3 +171,20 @@ def test_the_time_limit_holds_while_no_conductor_lives(bench: Bench) -> None:
     record = wait_for(lambda: bench.host.read_exit(spec.attempt), "the result")
     assert record is not None
     assert (record.ended_by, record.tree_empty) == ("timeout", True)
+
+
+def test_requirement_18_a_stop_that_meets_the_end_of_the_command_tells_one_story(bench: Bench) -> None:
+    """By itself: it was reaped before the first signal. By the stop: that was sent while nobody had seen its end."""
+    for number in range(12):
+        spec = bench.shell(f"sleep 0.0{number % 4}")
+        bench.wait_command(spec)
+        bench.host.revoke(spec.attempt, "cancelled")
+        bench.launcher.terminate(spec.attempt)
+        record = bench.wait(spec)
+        assert record.tree_empty
+        assert record.command in ({"code": 0, "signal": None}, {"code": None, "signal": 15})
+        if record.ended_by == "self":
+            assert (record.stop_reason, record.signals, record.command) == (None, [], {"code": 0, "signal": None})
+        else:
+            assert (record.ended_by, record.stop_reason) == ("stop", "cancelled")
+            assert [sent["name"] for sent in record.signals] == ["TERM"]
