@@ -178,8 +178,8 @@ class Driver:
 
     def _show(self, *, at_once: bool = False) -> float | None:
         """Let the views and the observer follow; return the seconds after which they want to be called again."""
-        self._views.write(self._machine.state, self._ports.clock.stamp(), at_once=at_once)
-        return self._ports.observer.tick()
+        again = self._views.write(self._machine.state, self._ports.clock.stamp(), at_once=at_once)
+        return min((one for one in (again, self._ports.observer.tick()) if one is not None), default=None)
 
     def _gather(self) -> list[Entry]:
         """Find every fact that is there now. The launcher is asked before the inbox is read: a worker publishes its

@@ -27,19 +27,24 @@ class Views:
         self._ended: deque[tuple[AttemptId, dict[str, Any]]] = deque(maxlen=KEPT)
         self._beats: dict[AttemptId, tuple[int, str]] = {}
         self._due = 0.0
+        self._behind = False
+        """Whether something was recorded since the last write."""
 
     def recorded(self, records: list[Record]) -> None:
         """Remember how workers ended."""
+        self._behind = self._behind or bool(records)
         for record in records:
             if record.type in _ENDS and record.attempt is not None:
                 entry = {"task_id": record.task, "status": _ENDS[record.type], "progress_pct": None}
                 self._ended.append((record.attempt, {**entry, "last_heartbeat": record.timestamp}))
 
-    def write(self, state: State, stamp: Stamp, *, at_once: bool = False) -> None:
-        """Write the views if a second has passed, or `at_once`."""
+    def write(self, state: State, stamp: Stamp, *, at_once: bool = False) -> float | None:
+        """Write the views if a second has passed, or `at_once`; return the seconds after which it is to be asked for
+        again, None where that has time."""
         if stamp.mono < self._due and not at_once:
-            return
+            return self._due - stamp.mono if self._behind else None
         self._due = stamp.mono + PERIOD
+        self._behind = False
         workers: dict[str, Any] = dict(self._ended)
         for id in state.running:
             task = state.tasks[id]
@@ -52,6 +57,7 @@ class Views:
                 }
         self._beats = {attempt: beat for attempt, beat in self._beats.items() if attempt in workers}
         self._host.write_views(_locks(state), workers)
+        return None
 
     def _last_beat(self, attempt: AttemptId, stamp: Stamp, started_at: float | None) -> str:
         """Return when we saw the heartbeat change last (the start before the first), on our own clock."""
