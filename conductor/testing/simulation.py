@@ -8,13 +8,15 @@ parties interleave at any call, and the same seed tells the same story.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from random import Random
 
 from bus import layout
 from bus.errors import BusCorrupt, BusError, HeldByOther
-from bus.wire import AttemptId, Message, Record, TaskId, WorkerSpec
+from bus.wire import AttemptId, Message, Record, WorkerSpec
 from conductor.core.task import Plan
+from conductor.errors import ConductorError
 from conductor.plan import frozen
 from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from conductor.testing.disk.inodes import File
@@ -37,6 +39,8 @@ from conductor.testing.simulated.world import Actor
 MAX_TURNS = 20_000
 PATIENCE = 4 * 3600.0
 """Seconds after which something must have been recorded, whoever stood still meanwhile."""
+STANDSTILL = 15.0
+"""Seconds that somebody stands still in the midst of a call, at most, unless that is the trouble."""
 MAX_DEPTH = 4
 """Actors that may stand still in the middle of a call, one below the other."""
 
@@ -107,6 +111,8 @@ class Simulation:
         """All that live."""
         self._alone: set[SimulatedConductor] = set()
         """Those beside which no other lived at their start."""
+        self._still_until = math.inf
+        """When whoever stands still in the midst of a call goes on at the latest."""
         self._over = False
         self._failed = False
         """Whether an error is on its way out: nobody goes on in what cleans up behind it."""
@@ -248,8 +254,10 @@ class Simulation:
     def others_go_on(self, seconds: float) -> None:
         """Let time pass in the middle of what somebody does."""
         until = self.clock.mono + seconds
+        before, self._still_until = self._still_until, until
         while self.may_nest and self.clock.mono < until and self.turn():
             pass
+        self._still_until = before
         self.clock.advance(max(0.0, until - self.clock.mono))
         self.strikes.heal()
 
@@ -260,9 +268,17 @@ class Simulation:
         if self._switch_in <= 0:
             self._switch_in = self.random.randint(1, 2 * self._interleaving)
             if self.may_nest:
-                for _ in range(self.random.choice((1, 1, 3, 8))):
-                    if not self.turn():
-                        break
+                self._stand_still()
+
+    def _stand_still(self) -> None:
+        """Let others go on while somebody is in the midst of a call: a little, and not for hours, though each of them
+        may stand still as well."""
+        until = min(self._still_until, self.clock.mono + STANDSTILL)
+        before, self._still_until = self._still_until, until
+        for _ in range(self.random.choice((1, 1, 3, 8))):
+            if self.clock.mono >= until or not self.turn():
+                break
+        self._still_until = before
 
     # --- what actors tell -------------------------------------------------------------------------------------------
 
@@ -310,10 +326,6 @@ class Simulation:
         command = SimulatedCommand(self, worker)
         self._enters(command)
         return command
-
-    def is_over(self, task: TaskId) -> bool:
-        """Tell whether the newest word on it is final."""
-        return task in self.accounts.final
 
     def handed_in(self, who: Actor, message: Message) -> None:
         """Owe it from now on, unless the inbox was taken away in that very moment."""
@@ -365,6 +377,12 @@ class Simulation:
         demand(conductor not in self._alone, f"the track is held by nobody, and yet: {error.message}")
         if conductor is self.conductor:
             self.conductor = next((one for one in self.conductors if one.alive and self.holds_track(one)), None)
+
+    def held_up(self, conductor: SimulatedConductor, error: ConductorError) -> None:
+        """Something must live that could not be ended."""
+        self.say(conductor, f"begins no run: {error.message}")
+        doomed = any(one.is_doomed and (one.alive or one.command_lives) for one in self.workers.values())
+        demand(doomed or conductor is not self.conductor, f"nothing is left, and yet: {error.message}")
 
     def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
         """An error needs a reason, and damage has none."""

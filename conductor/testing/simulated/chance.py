@@ -10,7 +10,7 @@ from random import Random
 from unittest import mock
 
 from bus import journal, locks, recovery, reserve, room, snapshots
-from conductor.runtime import driver
+from conductor.runtime import driver, left_behind
 
 PID = 4242
 """Of whoever is asked."""
@@ -45,5 +45,7 @@ def small_limits(random: Random, *, tiny: bool) -> Iterator[None]:
         mock.patch.object(reserve, "SIZE", 512),
         mock.patch.object(room, "NEEDED", 400),
         mock.patch.object(locks, "MUTEX_LIMIT", 0.02),
+        mock.patch.object(left_behind, "TRIES", 2),
+        mock.patch.object(left_behind, "PAUSE", 0.0),
     ):
         yield

@@ -3,15 +3,17 @@ all, by the real hand on the model disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from bus.contract import Busy, WaitFile
 from bus.errors import BusError
 from bus.hand import FileHand, open_hand
+from bus.outcomes import DONE, Outcomes
+from bus.reader import open_reader
 from bus.times import utc
-from bus.wire import AttemptId, Message
+from bus.wire import AttemptId, Message, TaskId
 from conductor.testing.simulated.traffic import Waiting, Wanted
 
 if TYPE_CHECKING:
@@ -127,16 +129,21 @@ class SimulatedCommand:
         if not others:
             return
         tasks = tuple(odd.sample(others, k=min(len(others), odd.choice((1, 1, 2)))))
+        reader = attempted(lambda: open_reader(self._worker.spec.bus, fs=self.process))
+        if reader is None:
+            return
+        outcomes = Outcomes(reader, tasks)
         world.traffic.waits[self.attempt] = Waiting("task", tasks=tasks)
         wait = attempted(lambda: hand.begin_wait("task", tasks))
         if wait is None:
             world.traffic.gives_up(self.attempt, world.moment)
-        else:
-            world.say(self, f"waits for {', '.join(tasks)}")
-            while not all(world.is_over(task) for task in tasks):
-                yield odd.choice((0.5, 5.0, 30.0))
-            world.traffic.waits.pop(self.attempt, None)
-            succeeds(partial(hand.end_wait, wait))
+            return
+        world.say(self, f"waits for {', '.join(tasks)}")
+        while not _is_over(outcomes, tasks):
+            yield odd.choice((0.5, 5.0, 30.0))
+        world.traffic.waits.pop(self.attempt, None)
+        succeeds(partial(hand.end_wait, wait))
+        succeeds(reader.close)
 
     def _ask(self, hand: FileHand) -> Pauses[None]:
         """Ask a person something, and wait for the answer."""
@@ -181,6 +188,18 @@ def locked(world: World, who: Actor, hand: FileHand, wanted: Wanted, until: floa
     for wait in place:
         succeeds(partial(hand.end_wait, wait))
     return False
+
+
+def _is_over(outcomes: Outcomes, tasks: Collection[TaskId]) -> bool:
+    """Tell whether there is news of all tasks, or that one of them will never be done. One that the plan has not is
+    such news as well."""
+    try:
+        found = outcomes.look()
+    except BusError as error:
+        return error.code == "unknown_task"
+    except OSError:
+        return False
+    return len(found) == len(tasks) or any(outcome.word != DONE for outcome in found.values())
 
 
 def _words(wanted: Wanted) -> str:

@@ -15,11 +15,13 @@ from conductor.core.file_locks import locks_of
 from conductor.core.instructions import LaunchWorker
 from conductor.core.state import Run, State
 from conductor.core.task import Done, Plan
+from conductor.errors import ConductorError
 from conductor.plan import frozen
 from conductor.runtime.driver import Driver, Ports
 from conductor.runtime.edits import PERIOD, difference
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launches import Order
+from conductor.runtime.left_behind import refuse_left_behind
 from conductor.runtime.replay import Replayed
 from conductor.runtime.signals import Signals
 from conductor.runtime.strangers import refuse_strangers, taken_numbers
@@ -70,6 +72,9 @@ class SimulatedConductor:
         except BusError as error:
             self._leave()
             self._world.gave_up(self, error)
+        except ConductorError as error:
+            self._leave()
+            self._world.held_up(self, error)
 
     def _step(self) -> None:
         if self._driver is None:
@@ -103,12 +108,15 @@ class SimulatedConductor:
             self.done = True
             self._leave()
             return
+        launcher = SimulatedLauncher(world, self.process)
         refuse_strangers(host, self.replayed, to_stop=self.errand is not None)
+        if self.errand is None:
+            refuse_left_behind(host, launcher, self.replayed.machine.state)
         if isinstance(first, RunStarted):
             host.freeze_plan(frozen.dump(first.plan))
         ports = Ports(
             host=host,
-            launcher=SimulatedLauncher(world, self.process),
+            launcher=launcher,
             clock=world.clock,
             signals=_NoSignals(),
             observer=_Observer(world, self),

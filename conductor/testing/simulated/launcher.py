@@ -116,7 +116,8 @@ class SimulatedLauncher:
             return True
         if worker.is_doomed:
             return False
-        if self._world.random.random() < 0.9:
+        busy = worker in self._world.on_stage or worker.command in self._world.on_stage
+        if busy or self._world.random.random() < 0.9:
             self._world.say(worker, "is killed by the conductor, with all that is left of it")
             worker.kill(command_too=True)
         else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from bus.wire import AttemptId, TaskId
 from conductor.core.conflicts import overlap
 from conductor.core.state import State, Task
-from conductor.core.task import Done, Pending, Ready, Running
+from conductor.core.task import Backoff, Done, Pending, Ready, Running
 from conductor.testing.ledger import conflict, demand
 
 Wanted = tuple[tuple[str, bool], ...]
@@ -121,7 +121,7 @@ class _Jam:
             return False
         if isinstance(task.status, Running):
             return task.attempt in self._members
-        if not isinstance(task.status, (Pending, Ready)):  # a person, or time, moves it; or it is over
+        if not isinstance(task.status, (Pending, Ready, Backoff)):  # a person moves it; or it is over
             return False
         return self._has_no_room(task) or any(self._is_stuck(one.id) for one in self._state.dependencies(task))
 

@@ -87,7 +87,7 @@ class Troubles:
     """How likely a worker runs in a container of its own."""
     failure: float = 0.15
     """How likely a command fails."""
-    talkative: tuple[float, ...] = (0.0,)
+    talkative: tuple[float, ...] = (0.0, 0.0, 0.3, 0.9)
     """How likely a command locks, waits or asks when it does something; one of these is drawn."""
     supervised: float = 0.0
     """How likely a run has gates, tasks for people, locks, effects, and limits."""

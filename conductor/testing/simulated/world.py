@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from bus.errors import BusError, HeldByOther
-from bus.wire import AttemptId, Message, Record, TaskId, WorkerSpec
+from bus.wire import AttemptId, Message, Record, WorkerSpec
 from conductor.core.task import Plan, RunOptions
+from conductor.errors import ConductorError
 from conductor.testing.disk import ModelProcess
 from conductor.testing.fakes import FakeClock
 from conductor.testing.simulated.accounts import Accounts
@@ -67,6 +68,10 @@ class World(Protocol):
     def workers(self) -> Mapping[AttemptId, SimulatedWorker]:
         """All workers that ever were."""
 
+    @property
+    def on_stage(self) -> Collection[Actor]:
+        """Who is in the midst of a step."""
+
     def say(self, who: Actor | None, what: str) -> None:
         """Tell the story on."""
 
@@ -88,9 +93,6 @@ class World(Protocol):
     def start_command(self, worker: SimulatedWorker) -> SimulatedCommand:
         """Make its process."""
 
-    def is_over(self, task: TaskId) -> bool:
-        """Tell whether there is news of a task that others wait for: done, or never to be."""
-
     def handed_in(self, who: Actor, message: Message) -> None:
         """A command was told that its message is handed in."""
 
@@ -111,6 +113,9 @@ class World(Protocol):
 
     def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
         """A conductor could not start, because another one holds the track."""
+
+    def held_up(self, conductor: SimulatedConductor, error: ConductorError) -> None:
+        """A conductor began no run, as something of an earlier one lives. Raises LedgerBroken where nothing does."""
 
     def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
         """A conductor ended with an error. Raises LedgerBroken where there was no reason for one."""
