@@ -35,6 +35,8 @@ class Control:
     text: str | None = None
     who: str = "operator"
     epoch: int | None = None
+    id: str | None = None
+    """32 hex digits that this order alone has: one that is recorded, and found again, is not recorded twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def drop(
     BusGone where there is no bus, BusError where the order is too long or the disk full, LayoutError for an impossible
     verb.
     """
-    body = {"target": target, "text": text, "who": who, "epoch": epoch}
+    body = {"id": os.urandom(16).hex(), "target": target, "text": text, "who": who, "epoch": epoch}
     data = dumps({key: value for key, value in body.items() if value is not None}).encode() + b"\n"
     if len(data) > MAX_MESSAGE:
         raise BusError(f"the order has {len(data)} bytes, more than {MAX_MESSAGE}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -115,7 +117,8 @@ class Inbox:
         for name, parsed in fit[:SCAN_FILES]:
             try:
                 data = self._fs.read_file(name, at=at, cap=MAX_MESSAGE)
-                look.controls.append(read_order(name, *parsed, data))
+                mark = _mark(name, self._fs.stat(name, at=at))
+                look.controls.append(read_order(name, *parsed, data, mark))
             except (Refused, ValueError) as error:
                 self._set_aside(layout.CONTROL, name, at, str(error), look)
             except FileNotFoundError:
@@ -228,11 +231,19 @@ def _withhold_result(look: _Look, unread: AttemptId) -> None:
         look.messages = others
 
 
-def read_order(name: str, number: int, verb: str, data: bytes) -> Control:
-    """Make an operator's order of its file. Raises ValueError where the body is wrong; an empty one is right."""
+def _mark(name: str, found: os.stat_result) -> str:
+    """Return an id for an order that was made by hand: no other file has had this name, place and time."""
+    return hashlib.sha256(f"{name} {found.st_ino} {found.st_mtime_ns}".encode()).hexdigest()[:32]
+
+
+def read_order(name: str, number: int, verb: str, data: bytes, mark: str) -> Control:
+    """Make an operator's order of its file. Raises ValueError where the body is wrong; an empty one is right.
+
+    `mark` is its id where the body names none.
+    """
     if not data.strip():
-        return Control(name, number, verb)
+        return Control(name, number, verb, id=mark)
     from bus.schema import control_body  # pydantic is loaded when somebody hands something in, not before
 
     body = control_body(loads_strict(data))
-    return Control(name, number, verb, body.target, body.text, body.who, body.epoch)
+    return Control(name, number, verb, body.target, body.text, body.who, body.epoch, body.id or mark)

@@ -101,7 +101,7 @@ class MemoryBus:
         """Hand in an operator's order, as `bus.control.drop` does."""
         number = 1 + max((order.number for order in self.orders.values()), default=0)
         name = layout.control_name(number, verb)
-        self.orders[name] = Control(name, number, verb, target, text, who, epoch)
+        self.orders[name] = Control(name, number, verb, target, text, who, epoch, os.urandom(16).hex())
         return name
 
     def crash(self) -> None:

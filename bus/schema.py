@@ -25,6 +25,7 @@ class ControlBody(_Model):
     text: str | None = None
     who: str = Field(default="operator", max_length=256)
     epoch: int | None = Field(default=None, ge=0)
+    id: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
 
 
 class Progress(_Model):

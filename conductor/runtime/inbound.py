@@ -167,6 +167,9 @@ class Inbound:
         self._said = self._trouble is not None
 
     def _of_control(self, control: Control) -> Entry | None:
+        if control.id in self._known:  # its conductor died between the record and the removal
+            self._host.discard([control])
+            return None
         if control.verb == RESET:
             self._host.refuse(control, "only `conductor reset` can do that, while nothing runs")
             return None
@@ -174,7 +177,7 @@ class Inbound:
             self._host.refuse(control, "meant for an earlier conductor")
             return None
         fact = ControlReceived(control.verb, control.who, control.target, control.text)
-        return entry_of(fact, source=f"operator:{control.who}", item=control)
+        return entry_of(fact, source=f"operator:{control.who}", id=control.id, item=control)
 
     def _is_for_us(self, control: Control) -> bool:
         if control.epoch is not None:
@@ -183,7 +186,9 @@ class Inbound:
 
     def forget_recorded(self) -> None:
         """Remove what a conductor recorded and died before removing, where there is nothing else to do."""
-        self._host.discard([one for one in self._host.scan().messages if one.message.id in self._known])
+        scan = self._host.scan()
+        self._host.discard([one for one in scan.messages if one.message.id in self._known])
+        self._host.discard([one for one in scan.controls if one.id in self._known])
 
     def recorded(self, entries: list[Entry]) -> None:
         """These entries are committed: remove their files."""

@@ -12,7 +12,7 @@ from bus.strict import WireError
 from bus.wire import AttemptId, JsonObject, Record, TaskId, dumps
 from conductor.core import snapshot as core
 from conductor.core.codec import decode
-from conductor.core.events import AttemptEnded
+from conductor.core.events import AttemptEnded, ControlReceived
 from conductor.core.journal_time import JournalTime
 from conductor.core.machine import Machine
 from conductor.core.state import Run
@@ -73,7 +73,7 @@ class Replayed:
             plan = Plan(()) if sha is None else self._plan_of(sha, load_plan)
             with without_collector():
                 state = core.load(data["state"], plan)
-            time, messages = JournalTime(**data["time"]), Messages(dict(data["messages"]), open=state.open_attempts())
+            time, messages = JournalTime(**data["time"]), Messages(**data["messages"], open=state.open_attempts())
         except (core.NotUnderstood, KeyError, TypeError, AttributeError):
             return False
         self.machine = Machine(state)
@@ -101,6 +101,8 @@ class Replayed:
         self.last_seq, self.epoch = record.seq, record.epoch
         if record.source.startswith(_WORKER):
             self.messages.add(AttemptId(record.source.removeprefix(_WORKER)), record.id)
+        elif record.type == ControlReceived.TYPE:
+            self.messages.ordered(record.id)
         elif record.type == AttemptEnded.TYPE and record.attempt is not None:
             self.messages.closed(record.attempt)
         return self.time.at(record.t)

@@ -20,6 +20,7 @@ from conductor.core.supervision import UsageReported
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.inbound import Inbound
 from conductor.runtime.launches import Launches, Order
+from conductor.runtime.messages import Messages
 from conductor.runtime.pause import Pause
 from conductor.runtime.shortage import Shortage
 from conductor.testing import FakeLauncher
@@ -256,3 +257,26 @@ def test_what_an_attempt_has_used_is_a_fact(desk: Desk) -> None:
     open_hand(desk.root, ATTEMPT).publish(Message("ab" * 16, "USAGE", ATTEMPT, "t", {"cost_usd": 0.5}))
     [entry] = desk.inbound.read(desk.attempts)
     assert entry.fact == UsageReported(TASK, ATTEMPT, {"cost_usd": 0.5})
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_requirement_4_an_order_whose_conductor_died_before_it_removed_it_is_not_recorded_twice(
+    desk: Desk, by_hand: bool
+) -> None:
+    known = Messages()
+    desk.inbound = Inbound(desk.host, known, desk.said.append)
+    path = desk.root / "control" / "00000001-retry"
+    if by_hand:
+        path.write_text('{"target":"1"}')
+    else:
+        control.drop(desk.root, "retry", target="1", who="me")
+    [entry] = desk.inbound.orders()
+    assert entry.id is not None
+    known.ordered(entry.id)
+    assert desk.inbound.read(desk.attempts) == []
+    assert not path.exists()
+    path.write_text('{"target":"1"}')
+    assert len(desk.inbound.read(desk.attempts)) == 1, "the same order again is another one"
+    known.ordered(desk.inbound.read(desk.attempts)[0].id or "")
+    desk.inbound.forget_recorded()
+    assert not path.exists()

@@ -133,22 +133,31 @@ def test_messages_of_attempts_that_are_long_over_are_forgotten(monkeypatch: pyte
     assert ("x" in known, "y" in known, "n" in known, len(known)) == (True, True, False, 3)
     known.closed(TWO)
     assert ("x" in known, "y" in known, "z" in known, len(known)) == (False, True, True, 2)
-    assert known.dump() == {TWO: ["y", "z"]}
+    assert known.dump()["known"] == {TWO: ["y", "z"]}
 
 
 def test_ids_of_messages_are_taken_from_the_journal_and_kept_in_snapshots() -> None:
     bus = MemoryBus()
     host = bus.host()
     host.stage("NOTE", {}, Stamp(0.0, 0.0, "boot"), source=f"worker:{ONE}", attempt=ONE, id="ab" * 16)
-    host.stage("NOTE", {}, Stamp(0.0, 0.0, "boot"))
+    order = {"verb": "noted", "who": "me"}
+    host.stage("CONTROL", order, Stamp(0.0, 0.0, "boot"), id="cd" * 16)
     host.commit()
     found = replay(bus.reader())
-    assert found.messages.dump() == {ONE: ["ab" * 16]}
+    assert found.messages.dump() == {"known": {ONE: ["ab" * 16]}, "orders": ["cd" * 16]}
     host.checkpoint(found.dump() or {})
     again = Replayed()
     bus.reader().follow(again)
     assert again.snapshot_seq == 2
     assert "ab" * 16 in again.messages
+    assert "cd" * 16 in again.messages
+
+
+def test_orders_that_were_recorded_long_ago_are_forgotten() -> None:
+    known = Messages(orders=["a", *map(str, range(messages.ORDERS - 1))])
+    assert "a" in known
+    known.ordered("b")
+    assert ("a" in known, "b" in known, len(known)) == (False, True, messages.ORDERS)
 
 
 def test_behind_records_that_a_repair_gave_up_all_is_compared_from_the_snapshot_that_stands_for_them(
