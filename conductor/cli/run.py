@@ -16,6 +16,7 @@ from conductor.cli.screen import RunScreen, choose
 from conductor.cli.terminal import orderly
 from conductor.cli.track import resolve, taking
 from conductor.config import Flags
+from conductor.core.giving_up import PROVIDER_LIMIT
 from conductor.core.view import RunView, run_view
 from conductor.core.why import OPEN
 from conductor.core.wording import plural
@@ -163,7 +164,7 @@ def exit_code(view: RunView, *, terminated: bool) -> Exit:
     if view.state == "stopped" and any(status in OPEN for status in statuses):
         return Exit.TERMINATED if terminated else Exit.INTERRUPTED
     if view.state == "escalated":
-        return Exit.GAVE_UP
+        return Exit.PROVIDER if view.reason == PROVIDER_LIMIT else Exit.GAVE_UP
     return Exit.OK if all(status == "done" for status in statuses) else Exit.FAILED
 
 

@@ -93,6 +93,7 @@ def test_a_kind_of_worker_that_keeps_failing_is_left_alone_for_a_while(project: 
     waits = wait_for(
         lambda: [wait for task in project.status()["tasks"] if task["id"] == "late" for wait in task["waits_for"]],
         "the third task held back",
+        patience=2.0,  # each look is a process
     )
     assert waits[0]["what"] == "command:false"
     project.wait_recorded("TASK_COMPLETE", "other")

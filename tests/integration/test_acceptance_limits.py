@@ -24,6 +24,7 @@ def wait_waiting(project: Project, task: str, kind: str) -> dict[str, Any]:
     return wait_for(
         lambda: next((wait for wait in waits_of(project, task) if wait["kind"] == kind), None),
         f"{task} waiting for {kind}",
+        patience=2.0,  # each look is a process
     )
 
 
@@ -192,7 +193,7 @@ def test_groups_one_after_the_other(project: Project) -> None:
     run = project.start_run(*FAST, "--schedule", "groups")
     project.wait_recorded("TASK_COMPLETE", "c")
     project.wait_recorded("TASK_COMPLETE", "free")
-    wait_for(lambda: waits_of(project, "a") and waits_of(project, "d"), "the second group waiting")
+    wait_for(lambda: waits_of(project, "a") and waits_of(project, "d"), "the second group waiting", patience=2.0)
     assert sorted(project.starts()) == ["b", "c", "free"]
     project.open_gate("b")
     end_of(run, 0, project)
