@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +30,8 @@ from bus.inside import Refusals, new_message, surroundings
 from bus.wire import JsonObject, Message, TaskId
 
 if TYPE_CHECKING:
-    from bus.contract import Busy, Grant, Hand, Reader, WaitFile
+    from bus.contract import Hand, Reader
+    from bus.grants import Busy, Grant, WaitFile
 
 MAX_TEXT = 1000
 """Characters of a progress text that the worker's status keeps; the journal has all."""
@@ -53,6 +55,13 @@ TELL_PERIOD = 60.0
 """Seconds between two words of who waits."""
 
 T = TypeVar("T")
+
+
+def _open_reader(root: str) -> Reader:
+    """Loaded by those who wait for a task, or long."""
+    from bus.reader import open_reader
+
+    return open_reader(root)
 
 
 def _sleep(seconds: float) -> None:
@@ -118,7 +127,6 @@ class Client:
         """Open the bus of the worker that this program runs in. Raises NotInWorker, BusError."""
         from bus.hand import open_hand
         from bus.layout import LayoutError, parse_attempt
-        from bus.reader import open_reader
 
         root, attempt = surroundings(environ)
         try:
@@ -132,7 +140,8 @@ class Client:
                 hand = open_hand(root, attempt)
             except FileNotFoundError as error:
                 raise BusGone("the bus or the attempt is gone", path=root) from error
-        return cls(hand, lambda: open_reader(root), task=task, project=project, cwd=os.getcwd(), path=root, say=say)
+        look = partial(_open_reader, root)
+        return cls(hand, look, task=task, project=project, cwd=os.getcwd(), path=root, say=say)
 
     def close(self) -> None:
         """Close what was opened. What is locked stays so."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bus import keys
 from bus.contention import covers, in_the_way
-from bus.contract import Busy, Grant, WaitFile
+from bus.grants import Busy, Grant, WaitFile
 from bus.times import utc
 from bus.wire import AttemptId
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 from bus import layout
 from bus._fs import Refused, passes
-from bus.contract import Grant, WaitFile
 from bus.errors import BusError, Shortage
 from bus.folders import Folders, identity
+from bus.grants import Grant, WaitFile
 from bus.strict import WireError, loads_strict
 from bus.waits import OpenWaits, WaitFiles
 from bus.wire import AttemptId, JsonObject, dumps

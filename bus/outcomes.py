@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bus.contract import Reader
 from bus.errors import BusError
 from bus.wire import Record, TaskId, dumps
+
+if TYPE_CHECKING:
+    from bus.contract import Reader
 
 DONE = "done"
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from bus import layout
 from bus._fs import Refused
-from bus.contract import WaitFile
 from bus.folders import Folders
+from bus.grants import WaitFile
 from bus.strict import WireError, loads_strict
 from bus.wire import AttemptId, JsonObject, dumps
 
