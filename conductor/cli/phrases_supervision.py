@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from bus.wire import JsonObject
+from conductor.core.why_waits import deadlock_text
 from conductor.core.wording import duration, few, person
 
 LIVES: Mapping[str, str] = {
@@ -17,9 +17,6 @@ LIVES: Mapping[str, str] = {
     "unkillable": "cannot be ended",
 }
 """What is seen of an attempt, in words; `detail` of the record says on what it rests."""
-
-_CHOSEN: Mapping[str, str] = {"youngest": "the youngest", "oldest": "the oldest", "fewest-locks": "with fewest locks"}
-"""Which attempt is stopped for a deadlock, by the rule that chose it."""
 
 
 def control(payload: JsonObject) -> str:
@@ -54,22 +51,6 @@ def _life(payload: JsonObject) -> str:
     return f"{word}: {payload['detail']}" if payload.get("detail") else word
 
 
-def deadlock(members: Sequence[Mapping[str, Any]], victim: str, rule: str) -> str:
-    """Say who waits for whom, and who is stopped for it: `1 waits for b (held by 2); … . 2, the youngest, is …`."""
-    tasks = {one["attempt"]: one["task"] for one in members}
-    said = [f"{one['task']} waits for {few([_wanted(wait, tasks) for wait in one['waits_for']])}" for one in members]
-    return f"{'; '.join(said)}. {tasks.get(victim, victim)}, {_CHOSEN.get(rule, rule)}, is stopped and tried again"
-
-
-def _wanted(wait: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
-    if wait["kind"] == "pool":
-        return "a free worker"
-    if wait["kind"] == "task":
-        return f"task {wait['what']}"
-    holder = wait.get("holder")
-    return f"{wait['what']} (held by {tasks.get(holder, holder)})" if holder else str(wait["what"])
-
-
 def _asked(payload: JsonObject) -> str:
     return "waits for approval to start" if payload["when"] == "before" else "its work is done and waits for approval"
 
@@ -96,7 +77,7 @@ PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "WAIT_BEGAN": _wait_began,
     "WAIT_ENDED": lambda _: "waits no more",
     "ATTEMPT_LIFE": _life,
-    "DEADLOCK_DETECTED": lambda p: f"deadlock: {deadlock(p['members'], p['victim'], p['rule'])}",
+    "DEADLOCK_DETECTED": lambda p: f"deadlock: {deadlock_text(p['members'], p['victim'], p['rule'])}",
     "DEADLOCK_RESOLVED": lambda _: "the deadlock is over",
     "APPROVAL_ASKED": _asked,
     "MANUAL_OPENED": lambda _: "is for a person to do now",

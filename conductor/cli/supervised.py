@@ -8,7 +8,6 @@ from typing import Any
 from bus.times import utc
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.load import OPEN_STATES, Loaded
-from conductor.cli.phrases_supervision import deadlock
 from conductor.cli.questions import lines_of as questions_lines
 from conductor.cli.questions import questions_of
 from conductor.cli.track import Track
@@ -16,6 +15,7 @@ from conductor.core.health import BREAKER, Health, ProviderPause
 from conductor.core.state import State
 from conductor.core.view import RunView, TaskView
 from conductor.core.waits import Deadlock, Grant
+from conductor.core.why_waits import deadlock_text
 from conductor.core.wording import duration, few, person, plural, sentence
 
 MOST = 5
@@ -79,7 +79,7 @@ def lines_of(track: Track, loaded: Loaded) -> list[str]:
     return [
         *_paused_line(track, view),
         *(
-            f"Deadlock: {shortened(deadlock(one.members, one.victim, one.rule))}"
+            f"Deadlock: {shortened(deadlock_text(one.members, one.victim, one.rule))}"
             for one in list(state.deadlocks.values())[:MOST]
         ),
         *gates(track, view),

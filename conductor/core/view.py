@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bus.wire import AttemptId, TaskId
+from conductor.core.attempt_view import waits_for_the_pool, waits_of_attempts
+from conductor.core.awaited import closure, targets
 from conductor.core.claims import Claims
 from conductor.core.conflicts import Keys
 from conductor.core.doors import STAGE, Doors
@@ -29,6 +31,7 @@ from conductor.core.task import (
 from conductor.core.transitions import Phase
 from conductor.core.wait_view import WaitView as WaitView
 from conductor.core.wait_view import waits_for_people
+from conductor.core.waits import Deadlock, Life
 from conductor.core.words import WORD_OF, WORDS
 
 
@@ -86,6 +89,10 @@ class TaskView:
     """Seconds that the plan expects an attempt to last."""
     retries_left: int
     """Counted failures that it may still have in this round before it is given up."""
+    life: Life | None = None
+    """What the evidence says of the running attempt; None where it never said anything but that it works."""
+    deadlock: Deadlock | None = None
+    """The deadlock that it is a member of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,8 @@ class RunView:
     """How often a conductor took the round over: some of its time may have passed without one."""
     edited: tuple[str, ...] = ()
     """How the plan on disk differs from that of the run, in words."""
+    deadlocks: tuple[Deadlock, ...] = ()
+    """Those whose victim has not ended yet."""
     paused_by: str | None = None
     """Who asked that nothing new is started; None where that does not hold."""
 
@@ -127,6 +136,9 @@ def run_view(state: State) -> RunView:
     waits = waits_for(state)
     options = run.options if run else RunOptions()
     tasks = tuple(_task(task, options, causes.get(task.id, ()), waits.get(task.id, ())) for task in state.order)
+    if state.deadlocks:
+        tied = {member["attempt"]: one for one in state.deadlocks.values() for member in one.members}
+        tasks = tuple(replace(task, deadlock=tied[task.worker]) if task.worker in tied else task for task in tasks)
     counts = dict.fromkeys(WORDS, 0)
     for task in tasks:
         counts[task.status] += 1
@@ -147,6 +159,7 @@ def run_view(state: State) -> RunView:
         edited=run.edited if run else (),
         reset_at=state.reset_at,
         resumed=run.resumed if run else 0,
+        deadlocks=tuple(state.deadlocks.values()),
         paused_by=run.paused_by if run and state.phase is Phase.RUNNING else None,
     )
 
@@ -197,6 +210,7 @@ def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tu
         depends_on=task.spec.depends_on,
         estimate=task.spec.estimate,
         retries_left=max(0, allowed(task.spec, options) - task.used),
+        life=task.life if alive else None,
     )
 
 
@@ -227,7 +241,7 @@ def blocked_by(state: State) -> dict[TaskId, tuple[TaskId, ...]]:
 
 
 def waits_for(state: State) -> dict[TaskId, tuple[WaitView, ...]]:
-    """Return what ready tasks wait for besides a slot, and what is left of back-offs."""
+    """Return what ready tasks wait for besides a slot, what is left of back-offs, and what attempts wait for."""
     if state.run is None:
         return {}
     found: dict[TaskId, tuple[WaitView, ...]] = {
@@ -235,6 +249,10 @@ def waits_for(state: State) -> dict[TaskId, tuple[WaitView, ...]]:
     }
     if state.running:
         found |= _held_up(state, state.run.options)
+        attempts = waits_of_attempts(state)
+        for id, wait in waits_for_the_pool(state, frozenset(attempts)):
+            found.setdefault(id, (wait,))
+        found |= attempts
     for id, wait in waits_for_people(state):
         found[id] = (wait, *found.get(id, ()))
     return found
@@ -257,22 +275,24 @@ def _held_up(state: State, options: RunOptions) -> dict[TaskId, tuple[WaitView, 
     doors.look()
     for id in state.running:
         claims.run(rank_of[state.tasks[id].index])
+    first = closure(state, targets(state))
+    ready = [task.index for task in state.order if may_start(task)]
     found: dict[TaskId, tuple[WaitView, ...]] = {}
-    for rank, index in enumerate(by_rank):
+    for turn in sorted(rank_of[index] - len(by_rank) * (index in first) for index in ready):
+        index = by_rank[turn]
         task = state.order[index]
-        if not may_start(task):
-            continue
-        if (door := doors.closed(index)) is not None:
+        door = doors.closed(index)
+        if door is not None and not (door[0] == STAGE and index in first):
             if door[0] == STAGE:
                 found[task.id] = (WaitView("group", door[1], holder=None),)
             continue
-        blocker = claims.blocker(rank)
+        blocker = claims.blocker(turn)
         if blocker is not None:
             found[task.id] = (_conflict(state, keys, index, by_rank[blocker]),)
         elif (room := taken.get(task.id)) is not None:
             found[task.id] = (WaitView(room.kind, room.name),)
         if task.id in found:
-            claims.wait(rank)
+            claims.wait(turn)
     return found
 
 

@@ -20,11 +20,13 @@ class WaitView:
     """conflict | resource | group | backoff | provider | approval | manual | paused | lock | task | answer | pool."""
     what: str
     """The file, resource, group, kind of workers or task; the number of the attempt to come; `before` or `after` of an
-    approval; who paused the run."""
+    approval; who paused the run; the id of a question."""
     holder: TaskId | None = None
     """The task in the way."""
     until: float | None = None
     """Wall clock; None where nobody can say."""
+    text: str = ""
+    """The question."""
 
 
 def waits_for_people(state: State) -> Iterator[tuple[TaskId, WaitView]]:

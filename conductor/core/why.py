@@ -13,6 +13,8 @@ from conductor.core.policy import CONDUCTOR_DIED, STOPPED
 from conductor.core.rounds import FAIL_FAST, RESTART_INTENSITY
 from conductor.core.task import RunOptions
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
+from conductor.core.waits import DEADLOCK_VICTIM, HUNG, STALE_TOKEN
+from conductor.core.why_waits import attempt_wait_text, in_a_deadlock, life_text
 from conductor.core.wording import duration, few, left_behind, person, plural, sentence
 
 MOST = 10
@@ -54,6 +56,8 @@ def waiting_text(wait: WaitView, holder: TaskView | None, now: float) -> str:
         return f"{wait.what} in {duration(wait.until - now)}" if wait.until is not None else wait.what
     if wait.kind in _FOR_PEOPLE:
         return _FOR_PEOPLE[wait.kind](wait)
+    if wait.kind in ("lock", "task", "answer", "pool"):
+        return attempt_wait_text(wait, holder.status if holder else None)
     if wait.kind == "provider":
         left = "until it is resumed" if wait.until is None else f"for {duration(wait.until - now)} more at most"
         return f"for {wait.what}, held back {left}"
@@ -102,7 +106,7 @@ def _ready(task: TaskView, scene: _Scene) -> list[str]:
 
 
 def _waiting(task: TaskView, scene: _Scene) -> list[str]:
-    found = []
+    found = _running(task, scene) if task.worker else []
     for wait in task.waits_for:
         holder = None if wait.holder is None else scene.tasks[wait.holder]
         verb = "Tries again:" if wait.kind == "backoff" else "Waits"
@@ -115,12 +119,23 @@ def _running(task: TaskView, scene: _Scene) -> list[str]:
     stopping = f", {stopping_text(task.stopping)}" if task.stopping else ""
     progress = "" if task.progress_pct is None else f", at {task.progress_pct:.0f} %"
     text = f": {task.progress_text}" if task.progress_text else ""
-    return [f"Attempt {task.number} runs{since}{stopping}{progress}{text}."]
+    told = [f"Attempt {task.number} runs{since}{stopping}{progress}{text}."]
+    if task.life and (life := life_text(task.life, scene.now)):
+        told.append(life)
+    return [*told, in_a_deadlock(task.deadlock)] if task.deadlock else told
 
 
 def stopping_text(reason: str) -> str:
     """Say that an attempt is being stopped, and why, unless somebody just wanted it so."""
-    return "being stopped" if reason == "stopped" else f"being stopped: {reason}"
+    return "being stopped" + _STOPS.get(reason, f": {reason}")
+
+
+_STOPS: Mapping[str, str] = {
+    STOPPED: "",
+    DEADLOCK_VICTIM: " to end a deadlock",
+    STALE_TOKEN: ", as a lock was taken from it",
+    HUNG: ", as it hangs",
+}
 
 
 def _done(task: TaskView, scene: _Scene) -> list[str]:
@@ -212,14 +227,16 @@ _EXPLAIN: Mapping[str, Callable[[TaskView, _Scene], list[str]]] = {
 }
 
 
+_OTHERS_FAULT = frozenset({STOPPED, CONDUCTOR_DIED, DEADLOCK_VICTIM, STALE_TOKEN})
+"""Classes whose message says what was done to an attempt, or not done."""
+
+
 def _attempt_before(task: TaskView) -> list[str]:
     """Say what the newest ended attempt of an unfinished task came to."""
     if task.status in ("done", "failed") or task.last_error is None:
         return []
-    which = "The attempt before" if task.status == "running" else f"Attempt {task.number}"
-    if task.last_error.error_class == STOPPED:
-        return [f"{which} was stopped; that uses up no retry."]
-    if task.last_error.error_class == CONDUCTOR_DIED:
+    which = "The attempt before" if task.worker else f"Attempt {task.number}"
+    if task.last_error.error_class in _OTHERS_FAULT:
         return [f"{which} was {task.last_error.message}; that uses up no retry."]
     left = {0: "no retry", 1: "1 retry"}.get(task.retries_left, f"{task.retries_left} retries")
     return [f"{which} failed: {error_text(task.last_error)}; {left} left."]

@@ -20,6 +20,7 @@ from conductor.core.instructions import CancelTimer, Instruction, Journal, Launc
 from conductor.core.machine import Machine
 from conductor.core.task import Group, Plan, RunOptions, TaskSpec
 from conductor.core.view import RunView, TaskView, run_view
+from conductor.core.wait_events import AttemptLife, GrantGone, GrantSeen, WaitBegan, WaitEnded
 from conductor.testing.plans import ending, plan_of
 
 
@@ -36,6 +37,8 @@ class Play:
         """The decisions of the last fact."""
         self.plans: dict[str, Plan] = {}
         self.rounds = 0
+        self._files = 0
+        """Grants and waits that were made."""
 
     def start(
         self, plan: str | TaskSpec | Plan, *more: str | TaskSpec, groups: tuple[Group, ...] = (), **options: Any
@@ -87,6 +90,32 @@ class Play:
     def refused(self) -> str | None:
         """Why the newest order means nothing; None where it does."""
         return next(event.refused for _, event in reversed(self.journal) if isinstance(event, ControlReceived))
+
+    def holds(self, id: str, *keys: str, shared: bool = False) -> str:
+        """Let the running attempt of a task hold a lock; return the grant's id."""
+        self._files += 1
+        grant = f"{self._files:08x}"
+        self.fact(GrantSeen(TaskId(id), self.attempt(id), grant, keys, shared, self._files))
+        return grant
+
+    def lets_go(self, id: str, grant: str, how: str = "released") -> Play:
+        """Let a grant end."""
+        return self.fact(GrantGone(TaskId(id), self.attempt(id), grant, how))
+
+    def waits(self, id: str, kind: str, *what: str, shared: bool = False, text: str = "") -> str:
+        """Let the running attempt of a task wait, for a lock behind all who waited before; return the wait's id."""
+        self._files += 1
+        wait, ticket = f"{self._files:08x}", self._files if kind == "lock" else 0
+        self.fact(WaitBegan(TaskId(id), self.attempt(id), wait, kind, what, shared, ticket, text))
+        return wait
+
+    def waits_no_more(self, id: str, wait: str) -> Play:
+        """Let a wait end."""
+        return self.fact(WaitEnded(TaskId(id), self.attempt(id), wait, "over"))
+
+    def life(self, id: str, life: str, detail: str = "", **evidence: Any) -> Play:
+        """Let the evidence say something else of the running attempt of a task."""
+        return self.fact(AttemptLife(TaskId(id), self.attempt(id), life, detail, evidence))
 
     @property
     def launched(self) -> list[str]:

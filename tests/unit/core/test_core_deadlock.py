@@ -8,47 +8,8 @@ import pytest
 
 from bus.wire import TaskId
 from conductor.core.task import Group, RunOptions
-from conductor.core.wait_events import (
-    DeadlockDetected,
-    GrantGone,
-    GrantSeen,
-    WaitBegan,
-    WaitEnded,
-)
+from conductor.core.wait_events import DeadlockDetected
 from conductor.testing import Play, task_of
-
-
-class Waits:
-    """Lets running attempts hold and wait, as their files would be found."""
-
-    def __init__(self, play: Play) -> None:
-        self._play = play
-        self._count = 0
-
-    def holds(self, id: str, *keys: str, shared: bool = False) -> str:
-        self._count += 1
-        grant = f"{self._count:08x}"
-        attempt = self._play.attempt(id)
-        self._play.fact(GrantSeen(TaskId(id), attempt, grant, keys, shared, self._count))
-        return grant
-
-    def waits(self, id: str, kind: str, *what: str, shared: bool = False) -> str:
-        self._count += 1
-        wait = f"{self._count:08x}"
-        ticket = self._count if kind == "lock" else 0
-        self._play.fact(WaitBegan(TaskId(id), self._play.attempt(id), wait, kind, what, shared, ticket, ""))
-        return wait
-
-    def gone(self, id: str, grant: str, how: str = "released") -> None:
-        self._play.fact(GrantGone(TaskId(id), self._play.attempt(id), grant, how))
-
-    def over(self, id: str, wait: str) -> None:
-        self._play.fact(WaitEnded(TaskId(id), self._play.attempt(id), wait, "over"))
-
-
-@pytest.fixture
-def files(play: Play) -> Waits:
-    return Waits(play)
 
 
 def detected(play: Play) -> DeadlockDetected:
@@ -61,19 +22,17 @@ def members(found: DeadlockDetected) -> dict[str, list[tuple[str, str]]]:
     return {one["task"]: [(wait["kind"], wait["what"]) for wait in one["waits_for"]] for one in found.members}
 
 
-def two_locks(play: Play, files: Waits, **options: Any) -> None:
+def two_locks(play: Play, **options: Any) -> None:
     play.start("a", "b", **options)
-    files.holds("a", "x")
-    files.holds("b", "y")
-    files.waits("a", "lock", "y")
+    play.holds("a", "x")
+    play.holds("b", "y")
+    play.waits("a", "lock", "y")
     assert play.words == []
-    files.waits("b", "lock", "x")
+    play.waits("b", "lock", "x")
 
 
-def test_requirement_12_two_locks_taken_crosswise_are_named_and_the_youngest_is_stopped(
-    play: Play, files: Waits
-) -> None:
-    two_locks(play, files)
+def test_requirement_12_two_locks_taken_crosswise_are_named_and_the_youngest_is_stopped(play: Play) -> None:
+    two_locks(play)
     found = detected(play)
     assert play.words == ["DEADLOCK_DETECTED b", "STOP b"]
     assert play.terminated == ["b"]
@@ -90,51 +49,49 @@ def test_requirement_12_two_locks_taken_crosswise_are_named_and_the_youngest_is_
 
 
 @pytest.mark.parametrize(("rule", "victim"), [("youngest", "b"), ("oldest", "a"), ("fewest-locks", "b")])
-def test_the_victim_is_chosen_by_rule(play: Play, files: Waits, rule: str, victim: str) -> None:
-    two_locks(play, files, deadlock_victim=rule)
+def test_the_victim_is_chosen_by_rule(play: Play, rule: str, victim: str) -> None:
+    two_locks(play, deadlock_victim=rule)
     assert play.terminated == [victim]
 
 
-def test_fewest_locks_counts_keys_and_not_grants(play: Play, files: Waits) -> None:
+def test_fewest_locks_counts_keys_and_not_grants(play: Play) -> None:
     play.start("a", "b", deadlock_victim="fewest-locks")
-    files.holds("a", "x")
-    files.holds("b", "y", "z")
-    files.waits("a", "lock", "y")
-    files.waits("b", "lock", "x")
+    play.holds("a", "x")
+    play.holds("b", "y", "z")
+    play.waits("a", "lock", "y")
+    play.waits("b", "lock", "x")
     assert play.terminated == ["a"]
 
 
-def test_requirement_12_three_locks_in_a_ring_are_one_deadlock_and_who_waits_behind_it_is_no_member(
-    play: Play, files: Waits
-) -> None:
+def test_requirement_12_three_locks_in_a_ring_are_one_deadlock_and_who_waits_behind_it_is_no_member(play: Play) -> None:
     play.start("a", "b", "c", "d")
     for id, key in (("a", "x"), ("b", "y"), ("c", "z")):
-        files.holds(id, key)
-    files.waits("d", "lock", "x")
-    files.waits("a", "lock", "y")
-    files.waits("b", "lock", "z")
-    files.waits("c", "lock", "x")
+        play.holds(id, key)
+    play.waits("d", "lock", "x")
+    play.waits("a", "lock", "y")
+    play.waits("b", "lock", "z")
+    play.waits("c", "lock", "x")
     assert members(detected(play)).keys() == {"a", "b", "c"}
     assert play.terminated == ["c"]
 
 
-def test_requirement_12_a_lock_and_a_wait_on_the_task_that_waits_for_it(play: Play, files: Waits) -> None:
+def test_requirement_12_a_lock_and_a_wait_on_the_task_that_waits_for_it(play: Play) -> None:
     play.start("a", "b")
-    files.holds("a", "x")
-    files.waits("b", "lock", "x")
+    play.holds("a", "x")
+    play.waits("b", "lock", "x")
     assert play.words == []
-    files.waits("a", "task", "b")
+    play.waits("a", "task", "b")
     found = detected(play)
     assert members(found) == {"a": [("task", "b")], "b": [("lock", "x")]}
     assert found.members[0]["waits_for"][0]["holder"] == play.attempt("b")
 
 
-def test_requirement_12_a_pool_whose_workers_all_wait_for_a_task_without_a_slot(play: Play, files: Waits) -> None:
+def test_requirement_12_a_pool_whose_workers_all_wait_for_a_task_without_a_slot(play: Play) -> None:
     play.start(*"abcde", "f", *"ghijk", max_workers=5)
     for id in "abcd":
-        files.waits(id, "task", "f")
+        play.waits(id, "task", "f")
     assert play.words == []
-    files.waits("e", "task", "f")
+    play.waits("e", "task", "f")
     found = detected(play)
     assert members(found) == {id: [("task", "f"), ("pool", "f")] for id in "abcde"}
     assert play.terminated == ["e"]
@@ -144,9 +101,9 @@ def test_requirement_12_a_pool_whose_workers_all_wait_for_a_task_without_a_slot(
     assert play.launched == ["g"]
 
 
-def test_a_pool_of_one_runs_what_its_worker_waits_for_before_it_tries_again(play: Play, files: Waits) -> None:
+def test_a_pool_of_one_runs_what_its_worker_waits_for_before_it_tries_again(play: Play) -> None:
     play.start("a", "y < a", "z < y", *"bcd", "f", "g < f", max_workers=1)
-    files.waits("a", "task", "g")
+    play.waits("a", "task", "g")
     assert play.words == ["DEADLOCK_DETECTED a", "STOP a"]
     play.result("a", "stopped")
     assert play.launched == ["f"]
@@ -157,32 +114,32 @@ def test_a_pool_of_one_runs_what_its_worker_waits_for_before_it_tries_again(play
     assert play.machine.state.wanted == {}
 
 
-def test_a_task_that_waits_for_its_own_dependant_is_in_a_deadlock_with_itself(play: Play, files: Waits) -> None:
+def test_a_task_that_waits_for_its_own_dependant_is_in_a_deadlock_with_itself(play: Play) -> None:
     play.start("a", "b < a")
-    files.waits("a", "task", "b")
+    play.waits("a", "task", "b")
     assert members(detected(play)) == {"a": [("task", "b")]}
 
 
-def test_a_task_that_conflicts_with_who_waits_for_it(play: Play, files: Waits) -> None:
+def test_a_task_that_conflicts_with_who_waits_for_it(play: Play) -> None:
     play.start(task_of("a", files=("src/x.py",)), task_of("b", files=("src/",)))
-    files.waits("a", "task", "b")
+    play.waits("a", "task", "b")
     assert members(detected(play)) == {"a": [("task", "b")]}
     play.result("a", "stopped")
     assert play.launched == ["b"]
 
 
-def test_a_task_whose_group_is_full_of_those_who_wait_for_it(play: Play, files: Waits) -> None:
+def test_a_task_whose_group_is_full_of_those_who_wait_for_it(play: Play) -> None:
     group = Group("g", (TaskId("a"), TaskId("b"), TaskId("c")), max_workers=2)
     play.start("a", "b", "c", "d", groups=(group,))
-    files.waits("a", "task", "c")
+    play.waits("a", "task", "c")
     assert play.words == []
-    files.waits("b", "task", "c")
+    play.waits("b", "task", "c")
     assert members(detected(play)).keys() == {"a", "b"}
     play.result("b", "stopped")
     assert play.launched == ["c"]
 
 
-def test_a_ready_task_in_line_before_the_awaited_one_may_close_a_circle(play: Play, files: Waits) -> None:
+def test_a_ready_task_in_line_before_the_awaited_one_may_close_a_circle(play: Play) -> None:
     """`u` wants what `w` has, and comes before `t`, which `w` waits for."""
     play.start(
         task_of("w", files=("w",)),
@@ -200,11 +157,9 @@ def test_a_ready_task_in_line_before_the_awaited_one_may_close_a_circle(play: Pl
 
 
 @pytest.mark.parametrize("order", ["drain", "fail fast"])
-def test_who_waits_for_a_task_that_will_not_start_any_more_does_not_hold_the_run_up(
-    play: Play, files: Waits, order: str
-) -> None:
+def test_who_waits_for_a_task_that_will_not_start_any_more_does_not_hold_the_run_up(play: Play, order: str) -> None:
     play.start("a", "b", "c", max_workers=2, fail_fast=True, retries=0)
-    files.waits("a", "task", "c")
+    play.waits("a", "task", "c")
     if order == "drain":
         play.control("drain")
     else:
@@ -216,118 +171,118 @@ def test_who_waits_for_a_task_that_will_not_start_any_more_does_not_hold_the_run
     assert play.machine.ended
 
 
-def test_requirement_12_a_question_asked_with_a_lock_held_is_no_deadlock(play: Play, files: Waits) -> None:
+def test_requirement_12_a_question_asked_with_a_lock_held_is_no_deadlock(play: Play) -> None:
     play.start("a", "b")
-    files.holds("a", "x")
-    files.waits("b", "lock", "x")
-    wait = files.waits("a", "question")
-    files.over("a", wait)
+    play.holds("a", "x")
+    play.waits("b", "lock", "x")
+    wait = play.waits("a", "question")
+    play.waits_no_more("a", wait)
     assert play.words == []
-    files.waits("b", "task", "a")
+    play.waits("b", "task", "a")
     assert play.words == []
 
 
 @pytest.mark.parametrize("first", ["x", "src/x.py", "src", "src/*.py"])
-def test_keys_that_only_overlap_are_in_the_way_too(play: Play, files: Waits, first: str) -> None:
+def test_keys_that_only_overlap_are_in_the_way_too(play: Play, first: str) -> None:
     play.start("a", "b")
-    files.holds("a", "src/x.py" if first != "x" else "x")
-    files.holds("b", "y")
-    files.waits("a", "lock", "y")
-    files.waits("b", "lock", first)
+    play.holds("a", "src/x.py" if first != "x" else "x")
+    play.holds("b", "y")
+    play.waits("a", "lock", "y")
+    play.waits("b", "lock", first)
     assert play.terminated == ["b"]
 
 
-def test_shared_locks_are_not_in_each_others_way(play: Play, files: Waits) -> None:
+def test_shared_locks_are_not_in_each_others_way(play: Play) -> None:
     play.start("a", "b", "c")
-    files.holds("a", "x", shared=True)
-    files.holds("b", "y", shared=True)
-    files.waits("a", "lock", "y", shared=True)
-    files.waits("b", "lock", "x", shared=True)
+    play.holds("a", "x", shared=True)
+    play.holds("b", "y", shared=True)
+    play.waits("a", "lock", "y", shared=True)
+    play.waits("b", "lock", "x", shared=True)
     assert play.words == []
 
 
-def test_an_older_wait_is_in_the_way_of_a_younger_one(play: Play, files: Waits) -> None:
+def test_an_older_wait_is_in_the_way_of_a_younger_one(play: Play) -> None:
     """`b` could have x by what is held, but stands behind `c`, which waits for `a`, which waits for `b`."""
     play.start("a", "b", "c")
-    files.holds("a", "x", shared=True)
-    files.holds("b", "y")
-    files.waits("c", "lock", "x")
-    files.waits("a", "lock", "y")
+    play.holds("a", "x", shared=True)
+    play.holds("b", "y")
+    play.waits("c", "lock", "x")
+    play.waits("a", "lock", "y")
     assert play.words == []
-    files.waits("b", "lock", "x", shared=True)
+    play.waits("b", "lock", "x", shared=True)
     assert members(detected(play)).keys() == {"a", "b", "c"}
 
 
-def test_requirement_12_edges_that_are_gone_make_no_circle(play: Play, files: Waits) -> None:
+def test_requirement_12_edges_that_are_gone_make_no_circle(play: Play) -> None:
     play.start("a", "b", "c", retries=1)
-    held = files.holds("a", "x")
-    files.holds("b", "y")
-    wait = files.waits("a", "lock", "y")
-    files.over("a", wait)
-    files.waits("b", "lock", "x")
+    held = play.holds("a", "x")
+    play.holds("b", "y")
+    wait = play.waits("a", "lock", "y")
+    play.waits_no_more("a", wait)
+    play.waits("b", "lock", "x")
     assert play.words == []
-    files.gone("a", held)
-    files.waits("a", "lock", "y")
+    play.lets_go("a", held)
+    play.waits("a", "lock", "y")
     assert play.words == []
-    files.holds("c", "x")
+    play.holds("c", "x")
     play.result("c", "fails")
     assert play.words == ["ATTEMPT_ENDED c", "RETRY_SCHEDULED c"]
 
 
-def test_what_an_ended_attempt_left_behind_is_in_nobodys_way(play: Play, files: Waits) -> None:
+def test_what_an_ended_attempt_left_behind_is_in_nobodys_way(play: Play) -> None:
     """Its files are removed a moment after its end."""
     play.start("a", "b", retries=1)
-    files.holds("a", "x")
-    files.waits("a", "lock", "y")
+    play.holds("a", "x")
+    play.waits("a", "lock", "y")
     play.result("a", "fails").timer("a")
-    files.holds("b", "y")
-    files.waits("b", "lock", "x")
-    files.waits("a", "lock", "y")
+    play.holds("b", "y")
+    play.waits("b", "lock", "x")
+    play.waits("a", "lock", "y")
     assert play.words == []
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "unknown"])
-def test_a_wait_for_a_task_that_has_an_end_is_over(play: Play, files: Waits, outcome: str) -> None:
+def test_a_wait_for_a_task_that_has_an_end_is_over(play: Play, outcome: str) -> None:
     play.start("a", "b", retries=0, max_workers=2)
     play.result("b", "fails" if outcome == "failed" else "ok")
-    files.waits("a", "task", "zz" if outcome == "unknown" else "b")
+    play.waits("a", "task", "zz" if outcome == "unknown" else "b")
     assert play.words == []
 
 
-def test_two_deadlocks_at_once_have_a_victim_each(play: Play, files: Waits) -> None:
+def test_two_deadlocks_at_once_have_a_victim_each(play: Play) -> None:
     play.start("a", "b", "c", "d")
     for id, key in (("a", "x"), ("b", "y"), ("c", "z"), ("d", "w")):
-        files.holds(id, key)
-    files.waits("c", "lock", "w")
-    files.waits("d", "lock", "z", "y")
+        play.holds(id, key)
+    play.waits("c", "lock", "w")
+    play.waits("d", "lock", "z", "y")
     assert play.terminated == ["d"]
-    files.waits("a", "lock", "y")
-    files.waits("b", "lock", "x")
+    play.waits("a", "lock", "y")
+    play.waits("b", "lock", "x")
     assert play.terminated == ["b"]
     assert len(play.machine.state.deadlocks) == 2
     play.result("d", "stopped").result("b", "stopped")
     assert play.machine.state.deadlocks == {}
 
 
-def test_a_task_that_would_fail_by_it_is_spared(play: Play, files: Waits) -> None:
+def test_a_task_that_would_fail_by_it_is_spared(play: Play) -> None:
     """Its ceiling of attempts that use no retry is reached: now it is the other one's turn."""
     play.start("a", "b", restart_intensity=None)
-    files.holds("a", "x")
-    files.waits("a", "lock", "y")
+    play.holds("a", "x")
+    play.waits("a", "lock", "y")
     for _ in range(5):
-        files.holds("b", "y")
-        files.waits("b", "lock", "x")
+        play.holds("b", "y")
+        play.waits("b", "lock", "x")
         assert play.terminated == ["b"]
         play.result("b", "stopped").timer("b")
-    files.holds("b", "y")
-    files.waits("b", "lock", "x")
+    play.holds("b", "y")
+    play.waits("b", "lock", "x")
     assert play.terminated == ["a"]
 
 
-def test_if_all_would_fail_by_it_one_does(play: Play, files: Waits) -> None:
+def test_if_all_would_fail_by_it_one_does(play: Play) -> None:
     play.start("a", max_workers=1)
     for _ in range(6):
-        files.waits("a", "task", "a")
+        play.waits("a", "task", "a")
         assert play.terminated == ["a"]
         play.result("a", "stopped")
         if not play.machine.ended:
@@ -337,33 +292,31 @@ def test_if_all_would_fail_by_it_one_does(play: Play, files: Waits) -> None:
     assert play.seen("a").error.message == "stopped: it waited for what could not come"
 
 
-def test_a_victim_that_finished_before_it_was_stopped_is_done(play: Play, files: Waits) -> None:
-    two_locks(play, files)
+def test_a_victim_that_finished_before_it_was_stopped_is_done(play: Play) -> None:
+    two_locks(play)
     play.result("b")
     assert play.words == ["ATTEMPT_ENDED b", "TASK_COMPLETE b", "DEADLOCK_RESOLVED b"]
 
 
-def test_the_back_off_of_a_victim_ends_although_its_deadlock_is_resolved_behind_its_begin(
-    play: Play, files: Waits
-) -> None:
+def test_the_back_off_of_a_victim_ends_although_its_deadlock_is_resolved_behind_its_begin(play: Play) -> None:
     """A timer that is lost here is never armed again: the run would wait for ever."""
-    two_locks(play, files)
+    two_locks(play)
     play.result("b", "stopped")
     assert play.timers == ["retry:b"]
 
 
-def test_deadlocks_are_no_restarts(play: Play, files: Waits) -> None:
-    two_locks(play, files, restart_intensity=0)
+def test_deadlocks_are_no_restarts(play: Play) -> None:
+    two_locks(play, restart_intensity=0)
     play.result("b", "stopped")
     assert play.machine.state.run is not None
     assert play.machine.state.run.gave_up is None
 
 
-def test_a_deadlock_survives_a_crash_at_every_line(play: Play, files: Waits) -> None:
+def test_a_deadlock_survives_a_crash_at_every_line(play: Play) -> None:
     """Cut anywhere, the next conductor decides what is missing, and nothing twice."""
     from conductor.core.events import AttemptAdopted, RunResumed
 
-    two_locks(play, files)
+    two_locks(play)
     records = play.records()
     options = RunOptions()
     for cut in range(len(records) - 2, len(records) + 1):
