@@ -140,8 +140,8 @@ class Session:
             case Asking(waits):
                 self._asks = waits
                 return []
-            case TreeSeen(processes):
-                return self._seen(processes)
+            case TreeSeen(processes, hidden):
+                return self._seen(processes, hidden=hidden)
             case TreeUnseen():
                 return self._unseen()
             case NotSignalled():
@@ -264,14 +264,14 @@ class Session:
         self._settled_by = max(self._settled_by, self._look_due)
         return []
 
-    def _seen(self, processes: tuple[Process, ...]) -> list[Instruction]:
+    def _seen(self, processes: tuple[Process, ...], *, hidden: bool) -> list[Instruction]:
         self._seeing = True
         if self._step.alive or self.phase not in (Phase.SETTLING, Phase.LADDER):
             return []
         kept = tuple(process for process in processes if self.keeps(process.name))
         self._found.kept = kept
         rest = [process for process in processes if process not in kept]
-        if not rest:
+        if not rest and not hidden:
             return self._settled()
         if self.phase is Phase.SETTLING:
             if self._clock < self._settled_by:

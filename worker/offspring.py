@@ -7,9 +7,12 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
-from bus.process import HAVE_PROC, is_shortage
+from bus.process import HAVE_PROC, children, is_shortage
 from worker import tree
-from worker.words import Event, Exited, Process
+from worker.words import Event, Exited, Process, TreeSeen
+
+CHASES = 200
+"""How often, one right after the other, children are looked for that live too shortly to be found otherwise."""
 
 
 class Offspring:
@@ -45,16 +48,19 @@ class Offspring:
         end, self._end = self._end, None
         return [] if end is None else [end]
 
-    def look(self) -> list[Process]:
+    def look(self) -> TreeSeen:
         """Return the living processes, from two passes: one may miss whoever forks meanwhile. Raises OSError and
-        MemoryError for a shortage."""
+        MemoryError for a shortage.
+
+        That none was seen proves nothing: who forks and ends all the time is another one by then. The kernel knows.
+        """
         found: dict[int, Process] = {}
         for _ in range(2):
             if self.reap() and HAVE_PROC:
-                return []
+                return TreeSeen(())
             for info in tree.look_at_tree(os.getpid(), self.pid):
                 found[info.pid] = Process(info.pid, info.name)
-        return list(found.values())
+        return TreeSeen(tuple(found.values()), hidden=HAVE_PROC and not found and not self.reap())
 
     def signal_group(self, number: signal.Signals) -> None:
         """Signal the process group of the step."""
@@ -64,6 +70,8 @@ class Offspring:
     def signal_all(self, number: signal.Signals) -> bool:
         """Signal everybody whom policy does not keep. False where we cannot see whom: the step's own process, which is
         ours to signal at least, is the only one then."""
+        if number == signal.SIGKILL:
+            self._chase()
         try:
             for info in tree.look_at_tree(os.getpid(), self.pid):
                 if info.pid == self.pid or not self._keeps(info.name):
@@ -75,6 +83,17 @@ class Offspring:
                 self._signal_once(self.pid, number, partial(tree.signal_child, self.pid))
             return False
         return True
+
+    def _chase(self) -> None:
+        """KILL our own children as soon as we know of them, a bounded number of times: who forks and ends all the time
+        has another pid when all processes have been read. Whose parent ends becomes our child, and its pid is its own
+        until we reap it."""
+        for _ in range(CHASES):
+            prey = [pid for pid in children(os.getpid()) if not self._keeps(tree.name_of(pid))]
+            for pid in prey:
+                tree.signal_child(pid, signal.SIGKILL)
+            if not prey or self.reap():
+                return
 
     def _signal_once(self, pid: int, number: signal.Signals, send: Callable[[signal.Signals], None]) -> None:
         """KILL can be sent as often as we like."""

@@ -303,7 +303,7 @@ class _Run:
 
     def _tree(self) -> TreeSeen | TreeUnseen:
         try:
-            seen = TreeSeen(tuple(self._offspring.look()))
+            seen = self._offspring.look()
         except (OSError, MemoryError) as error:
             if not is_shortage(error):
                 raise

@@ -69,6 +69,15 @@ def look_at_tree(root: int, group: int) -> list[ProcessInfo]:
     return [ProcessInfo(group, "", "?", root, group, root, 0)]
 
 
+def name_of(pid: int) -> str:
+    """Return the name of a process; empty where it is gone, and where it cannot be read now."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n")
+    except (OSError, MemoryError):
+        return ""
+
+
 def processor_time(root: int) -> float:
     """Return the seconds of processor time that the living processes below `root`, and what they reaped, have used."""
     ticks = sum(info.cpu_ticks for info in descendants(root, all_processes()))

@@ -60,6 +60,8 @@ class TreeSeen:
     """The living processes of the tree, the step's own process left out once it was reaped."""
 
     processes: tuple[Process, ...]
+    hidden: bool = False
+    """Whether some live that nobody saw: the kernel says that there are children, and none was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ A process that took off all three marks (`env -i setsid`) is still known by its 
 a child of the warm process. A living worker keeps its own, so a child of the warm process that has no attempt's lock
 open is an orphan of a dead worker. It is ended with the attempt, unless it is older than that or policy may keep it.
 
+A process that forks and ends all the time is another one by the time that a pass has read it. It, too, becomes a child
+of the warm process with each of its steps, so these are looked at last, often and quickly.
+
 What policy keeps is left alone and does not count: programs of certain names, and, where the task may leave processes
 behind and its command has ended, whatever made a session of its own, as a server does that was started on purpose. What
 is still in the worker's session is ended even then: it may be a verify command, which must not run beside the next
@@ -29,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bus.layout import LIVE, parse_attempt
-from bus.process import HAVE_PROC, ProcessInfo, all_processes, look, pass_on_shortage, send_signal
+from bus.process import HAVE_PROC, ProcessInfo, all_processes, children, look, pass_on_shortage, send_signal
 from bus.wire import AttemptId, JsonObject
 from conductor.runtime.launch.base import Trace
 from conductor.runtime.launch.own_bus import OwnBus, environment, open_files
@@ -37,6 +40,10 @@ from conductor.runtime.launch.own_bus import OwnBus, environment, open_files
 NONCE_VARIABLE = b"CONDUCTOR_NONCE="
 
 CLEAN_PASSES = 2
+
+CHASES = 100
+"""How often, one right after the other, children of the warm process are looked at that live too shortly to be found in
+a pass over all processes: who forks and ends all the time has another pid when that is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,27 @@ class Survivors:
                 _kill(info)
             if left:
                 return False
-        return True
+        return trace.only_worker or trace.keeps or self._chase(attempt, trace, orphanage)
+
+    def _chase(self, attempt: AttemptId, trace: Trace, orphanage: Orphanage) -> bool:
+        """KILL what of the attempt is another process every moment; True once nothing fleeting is seen any more.
+
+        Whose parent ends becomes a child of the warm process, if its worker is dead.
+        """
+        nonce = parse_attempt(attempt)[2].encode()
+        for _ in range(CHASES):
+            fleeting = False
+            for pid in children(orphanage.warm) if orphanage.warm else ():
+                carried = nonces(pid)
+                if carried is None:
+                    fleeting |= _is_ending(pid)
+                elif nonce in carried and (info := look(pid)) is not None and info.name not in trace.spared:
+                    fleeting = True
+                    self._met.add(attempt)
+                    _kill(info)
+            if not fleeting:
+                return True
+        return False
 
     def left(self, attempt: AttemptId) -> list[ProcessInfo]:
         """Return what the last look at the attempt found and meant to end."""
@@ -165,6 +192,18 @@ def nonces(pid: int) -> list[bytes] | None:
         if _is_nonce(entry):
             return re.split(rb"[^0-9a-f]+", entry[len(NONCE_VARIABLE) :])
     return None
+
+
+def _is_ending(pid: int) -> bool:
+    """Tell whether a process has let go of its memory, or is gone: what it was started with cannot be told any more."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+    except PermissionError:
+        return False
+    except OSError as error:
+        pass_on_shortage(error)
+        return True
+    return False
 
 
 def _is_nonce(entry: bytes) -> bool:

@@ -20,13 +20,14 @@ from conductor.runtime.launch import survivors
 from conductor.runtime.launch.base import ITS_WORKER, NO_TRACE, LaunchError, Trace
 from conductor.runtime.launch.local import LocalLauncher
 from conductor.runtime.launch.warm import Answer
-from tests.integration.tools import alive, kill, wait_for
+from tests.integration.tools import alive, kill, processes_with, wait_for
 from tests.integration.worker.conftest import Bench
 from worker.runner import Origin
 from worker.tree import Bonds
 from worker.warm import fork_worker
 
 ESCAPEE = str(Path(__file__).parents[1] / "escapee.py")
+HOPPER = str(Path(__file__).parents[1] / "hopper.py")
 
 
 def children_of(pid: int) -> list[int]:
@@ -314,4 +315,17 @@ def test_requirement_18_a_process_of_another_user_is_left_and_named(
         assert f"pid {command['pid']} (sh), state S, user {os.getuid()}" in bench.launcher.remains(spec.attempt)
     wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
     assert bench.launcher.remains(spec.attempt) == ""
+    bench.open.remove(spec.attempt)
+
+
+@pytest.mark.parametrize("options", [(), ("--new-sessions",)])
+def test_requirement_18_who_is_another_process_every_moment_does_not_outlive_its_dead_worker(
+    bench: Bench, options: tuple[str, ...]
+) -> None:
+    spec = bench.launch((sys.executable, "-I", "-S", HOPPER, *options), leftovers="kill")
+    command = bench.wait_command(spec)
+    bench.wait_file("up")
+    die(bench, spec.attempt, command["session"])
+    wait_for(lambda: bench.launcher.kill_tree(spec.attempt, Trace(command)), "an empty tree")
+    assert not any("hopper" in line for line in processes_with([spec.nonce.encode()]).values())
     bench.open.remove(spec.attempt)

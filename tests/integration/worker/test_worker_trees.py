@@ -13,6 +13,7 @@ from tests.integration.tools import alive, wait_for
 from tests.integration.worker.conftest import Bench
 
 ESCAPEE = str(Path(__file__).parents[1] / "escapee.py")
+HOPPER = str(Path(__file__).parents[1] / "hopper.py")
 DAEMON = "setsid sleep 61 & echo $! > daemon; "
 
 
@@ -188,3 +189,12 @@ def test_requirement_18_a_stop_that_meets_the_end_of_the_command_tells_one_story
         else:
             assert (record.ended_by, record.stop_reason) == ("stop", "cancelled")
             assert [sent["name"] for sent in record.signals] == ["TERM"]
+
+
+@pytest.mark.parametrize("options", [(), ("--new-sessions",)])
+def test_requirement_18_who_is_another_process_every_moment_is_ended(bench: Bench, options: tuple[str, ...]) -> None:
+    """Its pid is old by the time that somebody has read it."""
+    spec = bench.launch((sys.executable, "-I", "-S", HOPPER, *options))
+    bench.wait_file("up")
+    bench.launcher.terminate(spec.attempt)
+    assert bench.wait(spec).tree_empty

@@ -237,6 +237,19 @@ def test_leftovers_are_killed_and_listed() -> None:
     assert (finish.killed, finish.kept, finish.ended_by) == ((DAEMON,), (), "self")
 
 
+def test_requirement_18_what_nobody_saw_and_the_kernel_counts_is_not_empty() -> None:
+    run = Run()
+    run.tell(Started(), Exited(0, None))
+    assert run.tell(TreeSeen((), hidden=True)) == []
+    assert not signals(run.pass_time(GRACE))
+    assert run.tell(TreeSeen((), hidden=True)) == [SendSignal("TERM", everyone=True)]
+    run.pass_time(10.0)
+    told = run.pass_time(0.2)
+    assert SendSignal("KILL", everyone=True) in told
+    assert run.tell(TreeSeen((), hidden=True)) == []
+    assert run.end(TreeSeen(())).tree_empty
+
+
 def test_leftovers_kept_by_policy_are_listed_and_not_touched() -> None:
     run = Run(replace(SPEC, leftovers="keep"))
     finish = run.end(Started(), Exited(0, None), TreeSeen((DAEMON,)))
@@ -404,6 +417,7 @@ _EVENTS = st.one_of(
     st.just(TreeUnseen()),
     st.just(NotSignalled()),
     st.builds(TreeSeen, st.sampled_from([(), (DAEMON,), (GPG,), (DAEMON, GPG)])),
+    st.just(TreeSeen((), hidden=True)),
 )
 
 
