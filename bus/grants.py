@@ -1,4 +1,4 @@
-"""What attempts hold and wait for, as `locks/` and `waits/` say it. Apart from the contract, which is costly to load."""
+"""What attempts hold and wait for, as `locks/` and `waits/` say it. Apart from the contract, which loads slowly."""
 
 from __future__ import annotations
 

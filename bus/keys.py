@@ -36,12 +36,14 @@ def key(real: str, project: str, wild: str = "", *, fold: bool = False) -> str:
     that names which differ only in case mean one file here.
     """
     inside = "" if project == "/" else project
-    if real == project or f"{inside}/".startswith(real.rstrip("/") + "/"):
-        found = wild if real == project and wild else ROOT
+    if real == project:
+        found = wild or ROOT
     elif real.startswith(f"{inside}/"):
         found = real[len(inside) + 1 :] + (f"/{wild}" if wild else "")
     else:
         found = real.rstrip("/") + (f"/{wild}" if wild else "")
+        if patterns.overlap(patterns.split(found), patterns.split(project)):
+            found = ROOT
     return normal(unicodedata.normalize("NFC", found.casefold()) if fold else found)
 
 

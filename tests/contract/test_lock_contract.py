@@ -275,3 +275,17 @@ def test_a_key_has_a_file_name_of_its_own(key: str) -> None:
     assert layout.parse_event_name(name) == ("FILE_UNLOCK", layout.key_name(key))
     assert layout.key_name(key) != layout.key_name(key + "x")
     assert len(name) < 120
+
+
+def test_a_hand_knows_what_it_made_itself_and_whether_anything_changed(
+    bus: Any, host: Host, hands: tuple[Hand, Hand, Hand]
+) -> None:
+    one, two, _ = hands
+    before = two.lock_changes()
+    assert two.lock_changes() == before
+    (grant,) = granted(one.try_lock(exclusive("a")))
+    assert two.lock_changes() != before
+    assert one.made(grant)
+    other = bus.hand(ONE)
+    assert granted(other.try_lock(exclusive("a"))) == (grant,)
+    assert not other.made(grant)
