@@ -39,9 +39,12 @@ class Contest:
                 self._own.setdefault(grant.task, []).append(grant)
                 for key in grant.keys:
                     self._grants.setdefault(key, []).append(grant)
+        self._own_waits: dict[TaskId, list[Wait]] = {}
         for wait in waits:
-            for key in wait.what if wait.kind == "lock" else ():
-                self._waits.setdefault(key, []).append(wait)
+            if wait.kind == "lock":
+                self._own_waits.setdefault(wait.task, []).append(wait)
+                for key in wait.what:
+                    self._waits.setdefault(key, []).append(wait)
 
     def holds(self, task: TaskId) -> int:
         """Return how many keys the running attempt of a task holds."""
@@ -53,13 +56,20 @@ class Contest:
         grants = dict.fromkeys(one for key in near for one in self._grants.get(key, ()))
         grants |= dict.fromkeys(self._own.get(wait.task, ()))
         waits = dict.fromkeys(one for key in near for one in self._waits.get(key, ()))
-        held, before = in_the_way(wait.attempt, [(wait.what, wait.shared)], wait.ticket, grants, waits)
+        queue = [one for one in waits if not self._stands_behind(one, wait.task)]
+        held, before = in_the_way(wait.attempt, [(wait.what, wait.shared)], wait.ticket, grants, queue)
         found: dict[TaskId, str] = {}
         for one in held:
             found.setdefault(one.task, _common(wait.what, one.keys))
         for other in before:
             found.setdefault(other.task, _common(wait.what, other.what))
         return list(found.items())
+
+    def _stands_behind(self, wait: Wait, task: TaskId) -> bool:
+        """Tell whether a wait stands behind another one of `task`: when its turn comes, `task` holds that already, and
+        may go on although the wait is older than its own."""
+        others = self._own_waits[task]
+        return len(others) > 1 and any(in_the_way(wait.attempt, [(wait.what, wait.shared)], wait.ticket, (), others))
 
     def _neighbours(self, key: str) -> list[str]:
         found = self._near.get(key)

@@ -47,7 +47,7 @@ def find(state: State, schedule: Schedule) -> Found | None:
     if run is None or run.phase is Phase.ENDED or state.reconciling:
         return None
     graph = _Graph(state, run, schedule)
-    left = reduction.stuck(graph.needs) if graph.may_be_tied() else set()
+    left = reduction.stuck(graph.needs)
     starts = [state.tasks[id].index for id in state.running if state.tasks[id].index in left]
     for knot in reduction.knots(graph.needs, left, starts):
         inside = set(knot)
@@ -94,13 +94,6 @@ class _Graph:
             if id in self._waits:
                 self.needs[state.tasks[id].index] = list(self._wait_needs(self._waits[id]))
         self._add_tasks_to_start()
-
-    def may_be_tied(self) -> bool:
-        """Tell whether there can be a deadlock at all: who waits only for locks and holds none stands in nobody's way
-        but behind older waits, which is no circle."""
-        return any(
-            wait.kind == "task" or self.contest.holds(wait.task) for waits in self._waits.values() for wait in waits
-        )
 
     def _wait_needs(self, waits: list[Wait]) -> Iterator[tuple[int, ...]]:
         tasks = self._state.tasks
