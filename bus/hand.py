@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from bus import layout, presence
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from bus.locks import FileStore
 
 MAX_REASON = 1 << 12
+
+TICK = 20_000_000
+"""Nanoseconds that are longer than a tick in which file systems tell the time."""
 
 BUS_DELETED = "bus_gone"
 """Why a worker stops by itself whose result nobody could ever read."""
@@ -190,9 +194,15 @@ class FileHand:
         return grant.id in self._desk.made
 
     def lock_changes(self) -> object:
-        """Return a value that changes when a grant or a wait comes or goes: when the two folders changed last."""
+        """Return a value that changes when a grant or a wait comes or goes: when the two folders changed last.
+
+        That is told in ticks of some milliseconds. What changed in this very tick may change once more in it, so it
+        gives another value each time. A clock that is wrong costs looks, or moments.
+        """
         places = (self._folders.refresh(layout.LOCKS), self._folders.refresh(layout.WAITS))
-        return tuple(self._fs.stat_fd(at).st_mtime_ns for at in places)
+        times = tuple(self._fs.stat_fd(at).st_mtime_ns for at in places)
+        now = time.time_ns()
+        return (times, now) if abs(now - max(times)) < TICK else times
 
     def begin_wait(self, kind: str, what: Iterable[str] = (), *, text: str = "", id: str | None = None) -> WaitFile:
         """Say that this process waits. Raises FileExistsError where another process waits under this `id`."""
