@@ -176,8 +176,9 @@ class Inbound:
         if control.verb in BOUND and not self._is_for_us(control):
             self._host.refuse(control, "meant for an earlier conductor")
             return None
-        fact = ControlReceived(control.verb, control.who, control.target, control.text)
-        return entry_of(fact, source=f"operator:{control.who}", id=control.id, item=control)
+        who = f"operator:{control.who}"  # whatever a file says: it is no signal
+        fact = ControlReceived(control.verb, who, control.target, control.text)
+        return entry_of(fact, source=who, id=control.id, item=control)
 
     def _is_for_us(self, control: Control) -> bool:
         if control.epoch is not None:
