@@ -1,8 +1,8 @@
 """The command of a task in a contest: locks random sets of files, over and over, and proves that it holds them alone.
 
-    contender.py FOLDER FILES UNTIL HOLD
+    contender.py FOLDER FILES HOLD
 
-FILES are locked 1 to 5 at a time until the clock (CLOCK_BOOTTIME) says UNTIL, each time for up to HOLD seconds. Who
+FILES are locked 1 to 5 at a time until there is FOLDER/end, each time for up to HOLD seconds. Who
 holds a file has a witness in FOLDER/witnesses: a name that only one can make, with its maker's identity in it. One that
 is there already is a clash, unless its maker is dead. FOLDER/ledger gets one line for each turn, with one write:
 `turn TASK ATTEMPT WAITED`, `clash TASK ATTEMPT PID FILE` or `starved TASK ATTEMPT`.
@@ -22,11 +22,6 @@ from bus.process import look
 
 PATIENCE = 60.0
 """Seconds that nobody may have to wait for a lock."""
-
-
-def now() -> float:
-    """The clock that all contenders share."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Contender:
@@ -76,22 +71,22 @@ class Contender:
 
 
 def main() -> None:
-    """Contend until time is up."""
-    folder, files, until, hold = sys.argv[1:]
+    """Contend until it is over."""
+    folder, files, hold = sys.argv[1:]
     contender = Contender(folder)
     chance = random.Random(os.environ["CONDUCTOR_ATTEMPT"])
     names = [f"file-{number}" for number in range(int(files))]
     with Client.from_environment() as client:
-        while now() < float(until):
+        while not os.path.exists(os.path.join(folder, "end")):
             wanted = chance.sample(names, chance.randint(1, 5))
-            asked = now()
+            asked = time.monotonic()
             try:
                 held = client.lock(*wanted, timeout=PATIENCE)
             except WaitTimedOut:
                 contender.note("starved")
                 continue
             with held:
-                contender.note("turn", f"{now() - asked:.3f}")
+                contender.note("turn", f"{time.monotonic() - asked:.3f}")
                 for name in wanted:
                     contender.enter(name)
                 select.select([], [], [], chance.uniform(0.0, float(hold)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -24,16 +25,11 @@ from bus.process import ProcessInfo, look, send_signal  # noqa: E402
 
 CONTENDER = Path(__file__).with_name("contender.py")
 
-HITS = ("command", "worker", "both", "suspend", "suspend")
-"""What may happen to a contender: it, its worker, or both are killed; or it stands still for a while."""
+HITS = ("command", "suspend", "worker", "suspend", "both")
+"""What happens to a contender, in turn: it, its worker, or both are killed; or it stands still for a while."""
 
 STILL = 2.0
 """Longest time for which a contender stands still."""
-
-
-def now() -> float:
-    """The clock that all contenders share."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def pause(seconds: float) -> None:
@@ -50,15 +46,16 @@ class Contest:
         self.hits: Counter[str] = Counter()
         self._options = options
         self._chance = chance
+        self._kinds = itertools.cycle(HITS)
         self._still: list[tuple[float, ProcessInfo]] = []
         self._mark = f"CONTEST={root}"
         """Stands in the environment of every process of the contest."""
 
-    def make(self, until: float) -> None:
-        """Write the plan: as many tasks as workers, each of which contends until time is up."""
+    def make(self) -> None:
+        """Write the plan: as many tasks as workers, each of which contends until it is over."""
         for folder in (self.track, self.root / "witnesses", self.root / "identities"):
             folder.mkdir(parents=True)
-        words = [str(self.root), str(self._options.files), repr(until), repr(self._options.hold)]
+        words = [str(self.root), str(self._options.files), repr(self._options.hold)]
         run = [sys.executable, "-E", "-P", str(CONTENDER), *words]
         ids = [f"t{number}" for number in range(self._options.workers)]
         nodes = [json.dumps({"id": id, "name": f"Task {id}", "depends_on": [], "run": run}) for id in ids]
@@ -68,15 +65,18 @@ class Contest:
             'retry_delay = "0.05s"\nretry_delay_max = "0.5s"\nterminate_grace = "1s"\n', "utf-8"
         )
 
-    def run(self, until: float) -> int:
+    def run(self) -> int:
         """Let them contend, hitting one of them now and then; return the conductor's exit code."""
         conductor = self._start()
-        while now() < until:
+        while conductor.poll() is None and len(os.listdir(self.root / "identities")) < self._options.workers / 2:
+            pause(0.1)
+        until = time.monotonic() + self._options.seconds
+        while conductor.poll() is None and (time.monotonic() < until or self.hits.total() < self._options.least):
             pause(self._chance.expovariate(self._options.hits))
-            self._let_go(now())
-            if now() < until - STILL:
-                conductor = self._hit(conductor)
+            self._let_go(time.monotonic())
+            conductor = self._hit(conductor)
         self._let_go(float("inf"))
+        (self.root / "end").touch()
         return conductor.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -97,12 +97,12 @@ class Contest:
             return self._start()
         contenders = sorted(self._contenders(), key=lambda info: info.pid)
         if contenders:
-            victim, kind = self._chance.choice(contenders), self._chance.choice(HITS)
+            victim, kind = self._chance.choice(contenders), next(self._kinds)
             worker = look(victim.session)
             self.hits[kind] += 1
             if kind == "suspend":
                 if _signal(victim, signal.SIGSTOP):
-                    self._still.append((now() + self._chance.uniform(0.1, STILL), victim))
+                    self._still.append((time.monotonic() + self._chance.uniform(0.1, STILL), victim))
             else:
                 for info in (worker, victim) if kind == "both" else (victim if kind == "command" else worker,):
                     if info is not None:
@@ -158,6 +158,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120.0, help="how long (default 120)")
     parser.add_argument("--hold", type=float, default=0.05, help="longest time for which a set is held (default 0.05)")
     parser.add_argument("--hits", type=float, default=3.0, help="kills and suspensions a second (default 3)")
+    parser.add_argument("--least", type=int, default=10, help="hits at least, however long that takes (default 10)")
     parser.add_argument("--conductors", type=float, default=0.02, help="part of them that kill the conductor")
     parser.add_argument("--seed", type=int, default=None, help="of the hits; drawn and printed where not given")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="use DIR, which must not exist, and leave it there")
@@ -179,9 +180,8 @@ def contest(options: argparse.Namespace, root: Path) -> int:
     """Carry it out below `root`."""
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     held = Contest(root, options, random.Random(seed))
-    until = now() + options.seconds
-    held.make(until)
-    code = held.run(until)
+    held.make()
+    code = held.run()
     figures = {"seed": seed, "exit_code": code, **held.figures()}
     if options.json:
         print(json.dumps(figures))
