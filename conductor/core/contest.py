@@ -50,20 +50,28 @@ class Contest:
         """Return how many keys the running attempt of a task holds."""
         return sum(len(grant.keys) for grant in self._own.get(task, ()))
 
+    def blockers(self, wait: Wait) -> set[TaskId]:
+        """Return the tasks whose attempts a wait for a lock is behind."""
+        held, before = self._in_the_way(wait)
+        return {one.task for one in held} | {one.task for one in before}
+
     def obstacles(self, wait: Wait) -> list[tuple[TaskId, str]]:
-        """Return (task, key) of each other attempt that a wait for a lock is behind: holders first, then the queue."""
-        near = dict.fromkeys(chain.from_iterable(map(self._neighbours, wait.what)))
-        grants = dict.fromkeys(one for key in near for one in self._grants.get(key, ()))
-        grants |= dict.fromkeys(self._own.get(wait.task, ()))
-        waits = dict.fromkeys(one for key in near for one in self._waits.get(key, ()))
-        queue = [one for one in waits if not self._stands_behind(one, wait.task)]
-        held, before = in_the_way(wait.attempt, [(wait.what, wait.shared)], wait.ticket, grants, queue)
+        """Return them with the key that each has something of: holders first, then the queue."""
+        held, before = self._in_the_way(wait)
         found: dict[TaskId, str] = {}
         for one in held:
             found.setdefault(one.task, _common(wait.what, one.keys))
         for other in before:
             found.setdefault(other.task, _common(wait.what, other.what))
         return list(found.items())
+
+    def _in_the_way(self, wait: Wait) -> tuple[list[Grant], list[Wait]]:
+        near = dict.fromkeys(chain.from_iterable(map(self._neighbours, wait.what)))
+        grants = dict.fromkeys(one for key in near for one in self._grants.get(key, ()))
+        grants |= dict.fromkeys(self._own.get(wait.task, ()))
+        waits = dict.fromkeys(one for key in near for one in self._waits.get(key, ()))
+        queue = [one for one in waits if not self._stands_behind(one, wait.task)]
+        return in_the_way(wait.attempt, [(wait.what, wait.shared)], wait.ticket, grants, queue)
 
     def _stands_behind(self, wait: Wait, task: TaskId) -> bool:
         """Tell whether a wait stands behind another one of `task`: when its turn comes, `task` holds that already, and

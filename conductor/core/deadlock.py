@@ -9,7 +9,7 @@ Found by reduction: who waits for nothing can finish and frees what he holds. An
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ SLOT = -1
 """The node of the pool: it gives a slot once any attempt ends. The one of a crowd is `SLOT - 1 - number`."""
 
 NEVER: tuple[int, ...] = ()
+"""No node gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ def find(state: State, schedule: Schedule) -> Found | None:
     run = state.run
     if run is None or run.phase is Phase.ENDED or state.reconciling:
         return None
-    graph = _Graph(state, run, schedule)
+    waits = live_waits(state)
+    if all(wait.kind == "question" for several in waits.values() for wait in several):
+        return None
+    graph = _Graph(state, run, schedule, waits)
     left = reduction.stuck(graph.needs)
     starts = [state.tasks[id].index for id in state.running if state.tasks[id].index in left]
     for knot in reduction.knots(graph.needs, left, starts):
@@ -60,10 +64,10 @@ def find(state: State, schedule: Schedule) -> Found | None:
 
 
 def _without_bystanders(members: list[Task], graph: _Graph) -> list[Task]:
-    """Leave those out that hold nothing and only stand in the queue, where the others are stuck without them."""
-    holders = [task for task in members if graph.contest.holds(task.id)]
-    others = [task for task in members if not graph.contest.holds(task.id)]
-    return holders if holders and graph.stuck_without(others, holders) == len(holders) else members
+    """Leave those out that only stand in the queue, where the others are stuck without them."""
+    wanted = [task for task in members if graph.contest.holds(task.id) or graph.done(task) in graph.needs]
+    others = [task for task in members if task not in wanted]
+    return wanted if wanted and graph.stuck_without(others, wanted) == len(wanted) else members
 
 
 def _victim(members: list[Task], graph: _Graph, rule: str) -> Task:
@@ -80,45 +84,69 @@ def _victim(members: list[Task], graph: _Graph, rule: str) -> Task:
 
 
 class _Graph:
-    """Who needs whom, by place in the plan: running attempts that wait, and tasks that must start before they go on."""
+    """Who needs whom.
 
-    def __init__(self, state: State, run: Run, schedule: Schedule) -> None:
+    The end of a running attempt, by which it gives back its slot and what it holds, is the node of the task's place in
+    the plan. The end of a task is another one: who is stopped ends, and his task is not done by that.
+    """
+
+    def __init__(self, state: State, run: Run, schedule: Schedule, waits: Mapping[TaskId, list[Wait]]) -> None:
+        """`waits` are those of running attempts."""
         self._state = state
         self._schedule = schedule
-        self._waits = {id: waits for id, waits in live_waits(state).items() if _goes_on(state.tasks[id])}
-        self.contest = Contest(state, (wait for waits in live_waits(state).values() for wait in waits))
+        self._size = len(state.order)
+        self._waits = {id: several for id, several in waits.items() if _goes_on(state.tasks[id])}
+        self.contest = Contest(state, (wait for several in waits.values() for wait in several))
         self._starts_nothing = run.phase is not Phase.RUNNING or run.gave_up is not None
         self._pool_is_full = len(state.running) >= run.options.max_workers
         self.needs: dict[int, list[tuple[int, ...]]] = {}
-        for id in state.running:
-            if id in self._waits:
-                self.needs[state.tasks[id].index] = list(self._wait_needs(self._waits[id]))
-        self._add_tasks_to_start()
+        if self._may_be_tied():
+            for id in state.running:
+                if id in self._waits:
+                    self.needs[state.tasks[id].index] = list(self._wait_needs(self._waits[id]))
+            self._add_awaited()
+
+    def _may_be_tied(self) -> bool:
+        """Tell whether there can be a deadlock at all: an attempt that waits for one lock and holds none stands in
+        nobody's way but in the queue, where all look in one direction."""
+        return any(
+            wait.kind == "task" or (wait.kind == "lock" and (self.contest.holds(wait.task) or wait.ticket != first))
+            for several in self._waits.values()
+            for first in [several[0].ticket]
+            for wait in several
+        )
+
+    def done(self, task: Task) -> int:
+        """Return the node of the end of a task."""
+        return self._size + task.index
 
     def _wait_needs(self, waits: list[Wait]) -> Iterator[tuple[int, ...]]:
         tasks = self._state.tasks
         for wait in waits:
             if wait.kind == "lock":
-                yield from ((tasks[id].index,) for id, _ in self.contest.obstacles(wait))
+                yield from ((tasks[id].index,) for id in self.contest.blockers(wait))
             elif wait.kind == "task":
                 named = (tasks[TaskId(id)] for id in wait.what if id in tasks)
-                yield from ((task.index,) for task in named if not isinstance(task.status, FINAL))
+                yield from ((self.done(task),) for task in named if not isinstance(task.status, FINAL))
 
-    def _add_tasks_to_start(self) -> None:
+    def _add_awaited(self) -> None:
+        """Add what tasks need that somebody waits for, near or far: the end of an attempt, or all before one starts."""
         state, schedule = self._state, self._schedule
         rank_of, by_rank = state.ranks()
         claims = Claims(schedule.keys, by_rank)
         for id in state.running:
             claims.run(rank_of[state.tasks[id].index])
-        unstarted = [state.order[index] for index in sorted(closure(state, targets(state)))]
-        unstarted = [task for task in unstarted if not isinstance(task.status, ALIVE)]
-        for task in sorted(unstarted, key=lambda task: (isinstance(task.status, Ready), schedule.turn(task))):
-            turn = schedule.turn(task)
-            self.needs[task.index] = list(self._start_needs(task, (by_rank[rank] for rank in claims.rivals(turn))))
+        awaited = [state.order[index] for index in sorted(closure(state, targets(state)))]
+        for task in sorted(awaited, key=lambda task: (isinstance(task.status, Ready), schedule.turn(task))):
+            if isinstance(task.status, ALIVE):
+                self.needs[self.done(task)] = [(task.index,)]
+                continue
+            rivals = [state.order[by_rank[rank]] for rank in claims.rivals(schedule.turn(task))]
+            self.needs[self.done(task)] = list(self._start_needs(task, rivals))
             if isinstance(task.status, Ready) and not needs_a_person(task):
-                claims.wait(turn)
+                claims.wait(schedule.turn(task))
 
-    def _start_needs(self, task: Task, rivals: Iterator[int]) -> Iterator[tuple[int, ...]]:
+    def _start_needs(self, task: Task, rivals: list[Task]) -> Iterator[tuple[int, ...]]:
         """Yield what must happen before a task can run to its end; what is up to people, or to time, is nothing."""
         if isinstance(task.status, (AwaitsApproval, Manual)) or needs_a_person(task):
             return
@@ -126,23 +154,23 @@ class _Graph:
         if self._starts_nothing or any(isinstance(other.status, Skipped) for other in before):
             yield NEVER
             return
-        yield from ((other.index,) for other in before if not isinstance(other.status, FINAL))
+        yield from ((self.done(other),) for other in before if not isinstance(other.status, FINAL))
         if task.spec.manual:
             return
-        yield from ((rival,) for rival in rivals)
+        yield from ((one.index if isinstance(one.status, ALIVE) else self.done(one),) for one in rivals)
         if self._pool_is_full:
-            self.needs.setdefault(SLOT, [self._running()])
+            self.needs.setdefault(SLOT, [tuple(self._state.tasks[id].index for id in self._state.running)])
             yield (SLOT,)
         for number, inside in self._schedule.crowds(task.index):
             self.needs.setdefault(SLOT - 1 - number, [inside])
             yield (SLOT - 1 - number,)
 
-    def _running(self) -> tuple[int, ...]:
-        return tuple(self._state.tasks[id].index for id in self._state.running)
-
     def stuck_without(self, ended: Iterable[Task], of: Iterable[Task]) -> int:
-        """Return how many of some tasks are stuck still if others end."""
-        needs = {**self.needs, **{task.index: [] for task in ended}}
+        """Return how many of some tasks are stuck still if the attempts of others end, and these are tried again."""
+        needs = dict(self.needs)
+        for task in ended:
+            needs[self.done(task)] = [*needs[task.index], (task.index,)]
+            needs[task.index] = []
         return len(reduction.stuck(needs) & {task.index for task in of})
 
     def told(self, task: Task, left: Collection[int]) -> dict[str, Any]:
@@ -158,25 +186,23 @@ class _Graph:
                     yield {"kind": "lock", "what": key, "holder": tasks[id].attempt}
         elif wait.kind == "task":
             for awaited in (tasks[TaskId(id)] for id in wait.what if id in tasks):
-                if awaited.index in left:
+                if self.done(awaited) in left:
                     alive = isinstance(awaited.status, ALIVE)
                     yield {"kind": "task", "what": awaited.id, "holder": awaited.attempt if alive else None}
-                    if lacking := self._lacks_a_slot(awaited.index, left):
+                    if lacking := self._lacks_a_slot(awaited, left):
                         yield {"kind": "pool", "what": lacking.id, "holder": None}
 
-    def _lacks_a_slot(self, index: int, left: Collection[int]) -> Task | None:
+    def _lacks_a_slot(self, awaited: Task, left: Collection[int]) -> Task | None:
         """Return the task that would have to start first and finds no slot; None where that is not what is missing."""
-        seen: dict[int, None] = {index: None}
-        todo = [index]
+        todo = [self.done(awaited)] if SLOT in left else []
+        seen = set(todo)
         for node in todo:  # grows while it is walked
-            needs = self.needs.get(node, ())
-            if node < 0 or SLOT not in left or isinstance(self._state.order[node].status, ALIVE):
-                continue
+            needs = self.needs[node]
             if (SLOT,) in needs:
-                return self._state.order[node]
-            fresh = [one for choice in needs for one in choice if one in left and one not in seen]
-            seen |= dict.fromkeys(fresh)
-            todo += fresh
+                return self._state.order[node - self._size]
+            fresh = {one for choice in needs for one in choice if one >= self._size and one in left} - seen
+            seen |= fresh
+            todo += sorted(fresh)
         return None
 
 

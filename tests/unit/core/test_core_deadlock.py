@@ -84,6 +84,9 @@ def test_requirement_12_a_lock_and_a_wait_on_the_task_that_waits_for_it(play: Pl
     found = detected(play)
     assert members(found) == {"a": [("task", "b")], "b": [("lock", "x")]}
     assert found.members[0]["waits_for"][0]["holder"] == play.attempt("b")
+    assert play.terminated == ["a"]  # if the youngest were stopped, it would wait for the same lock again
+    play.result("a", "stopped").result("b").timer("a")
+    assert play.launched == ["a"]
 
 
 def test_requirement_12_a_pool_whose_workers_all_wait_for_a_task_without_a_slot(play: Play) -> None:
