@@ -42,8 +42,9 @@ def crash(project: Project, *tasks: str) -> None:
 
 def claim(project: Project, task: str) -> Path:
     """The claim of a task's newest attempt."""
-    attempt = project.recorded("WORKER_DISPATCHED", task)[-1]["attempt"]
-    return next(project.bus.glob(f"attempts/*/{attempt}")) / "proc.json"
+    attempt = project.wait_recorded("WORKER_DISPATCHED", task)["attempt"]
+    folder = wait_for(lambda: next(project.bus.glob(f"attempts/*/{attempt}"), None), f"the folder of {attempt}")
+    return folder / "proc.json"
 
 
 def identity(project: Project, task: str) -> Identity:
