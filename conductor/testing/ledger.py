@@ -30,8 +30,6 @@ class Ledger:
         """Tasks of which the newest word is TASK_COMPLETE."""
         self._void: set[AttemptId] = set()
         """Attempts whose work does not count any more: their task was reset, or taken out of the plan."""
-        self.by_hand: set[TaskId] = set()
-        """Tasks that a person completed, as of the newest record."""
 
     def finished(self, task: TaskId, attempt: AttemptId, *, success: bool) -> None:
         """A worker handed in its result."""
@@ -46,9 +44,10 @@ class Ledger:
         running = [*alive, task]
         demand(len(set(running)) == len(running), f"two workers of {task} live")
         demand(specs.keys() >= set(running), f"{task} started beside a worker of a task that is not in the plan")
-        done = {of for attempt, of in self.succeeded.items() if attempt not in self._void} | self.by_hand
+        done = {of for attempt, of in self.succeeded.items() if attempt not in self._void}
         for dependency in specs[task].depends_on:
-            demand(dependency in done, f"{task} started before {dependency} was done")
+            by_hand = dependency in specs and specs[dependency].manual  # the records tell: see `Story`
+            demand(by_hand or dependency in done, f"{task} started before {dependency} was done")
         demand(len(running) <= self._options.max_workers, f"{len(running)} workers live")
         for group in plan.groups:
             cap = group.max_workers or self._options.max_workers

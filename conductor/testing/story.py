@@ -79,7 +79,6 @@ class Story:
         self._paused = None
         if record.type == "RUN_STARTED":
             self._finals.clear()
-            self._approved.clear()
             self._cancelled.clear()
             self._plan_is(record.payload)
 
@@ -117,6 +116,7 @@ class Story:
     def _reset(self, target: TaskId | None, tasks: Iterable[TaskId]) -> None:
         """All tasks, or a task with all that depend on it, are to be done again."""
         named = {*self._attempts, *self.done, *self.shown} if target is None else set(tasks)
+        self._approved -= named if target is not None else set(self._approved)
         self._take_back(named)
         self.shown -= named
         behind = set(named) if target is not None else set()
@@ -161,3 +161,4 @@ class Story:
             self.shown.add(task)
         elif type != "TASK_SKIPPED":
             self.shown.discard(task)
+            self._approved.discard(task)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any
 
 from bus.layout import message_name
 from bus.wire import AttemptId, ExitRecord, Message, Record, TaskId
@@ -56,18 +55,7 @@ class Accounts:
 
     def recorded(self, records: Iterable[Record]) -> None:
         """Records were acknowledged."""
-        for record in records:
-            self.acknowledged[record.seq] = record.id
-            if record.type == "TASK_COMPLETE" and record.attempt is None and record.task:
-                self.ledger.by_hand.add(record.task)
-            elif record.type == "CONTROL" and record.payload["verb"] in ("reset", "retry"):
-                self._take_back(record.payload)
-
-    def _take_back(self, payload: Mapping[str, Any]) -> None:
-        """Tasks are to be done again, or all."""
-        tasks = payload.get("tasks") or (() if payload.get("target") else tuple(self.ledger.by_hand))
-        for task in tasks if not payload.get("refused") else ():
-            self.ledger.by_hand.discard(task)
+        self.acknowledged.update((record.seq, record.id) for record in records)
 
     def power_cut(self, *, durable_results: bool) -> None:
         """What was not promised to survive is owed no more."""

@@ -191,12 +191,12 @@ def locked(world: World, who: Actor, hand: FileHand, wanted: Wanted, until: floa
 
 
 def _is_over(outcomes: Outcomes, tasks: Collection[TaskId]) -> bool:
-    """Tell whether there is news of all tasks, or that one of them will never be done. One that the plan has not is
-    such news as well."""
+    """Tell whether there is news of all tasks, or that one of them will never be done; also where nobody can tell: the
+    plan has no such task, or the journal is damaged."""
     try:
         found = outcomes.look()
-    except BusError as error:
-        return error.code == "unknown_task"
+    except BusError:
+        return True
     except OSError:
         return False
     return len(found) == len(tasks) or any(outcome.word != DONE for outcome in found.values())

@@ -89,9 +89,9 @@ class Troubles:
     """How likely a command fails."""
     talkative: tuple[float, ...] = (0.0, 0.0, 0.3, 0.9)
     """How likely a command locks, waits or asks when it does something; one of these is drawn."""
-    supervised: float = 0.0
+    supervised: float = 0.3
     """How likely a run has gates, tasks for people, locks, effects, and limits."""
-    whims: tuple[int, ...] = (0,)
+    whims: tuple[int, ...] = (0, 0, 2, 5)
     """Orders that an operator gives for no reason; one of these is drawn."""
     late: tuple[float, ...] = (0.0, 0.0, 0.4)
     """How likely a listing misses what is new; one of these is drawn."""
