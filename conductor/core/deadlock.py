@@ -65,8 +65,10 @@ def find(state: State, schedule: Schedule) -> Found | None:
 
 def _without_bystanders(members: list[Task], graph: _Graph) -> list[Task]:
     """Leave those out that only stand in the queue, where the others are stuck without them."""
-    wanted = [task for task in members if graph.contest.holds(task.id) or graph.done(task) in graph.needs]
-    others = [task for task in members if task not in wanted]
+    wanted: list[Task] = []
+    others: list[Task] = []
+    for task in members:
+        (wanted if graph.contest.holds(task.id) or graph.done(task) in graph.needs else others).append(task)
     return wanted if wanted and graph.stuck_without(others, wanted) == len(wanted) else members
 
 

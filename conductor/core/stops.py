@@ -73,13 +73,16 @@ def because(state: State, task: Task, reason: str) -> str:
     """Say why an attempt was stopped, where there is more to say than the reason itself."""
     if reason == STALE_TOKEN:
         return "a lock was taken from it by force"
-    if reason == HUNG and task.life is not None:
-        return f"it hung, with {task.life.detail}"
+    life = task.life
+    if reason == HUNG:
+        return f"it hung, with {life.detail}" if life and life.life == QUIET else "it hung"
     if reason == DEADLOCK_VICTIM and (deadlock := deadlock_of(state, task)):
         others = [TaskId(one["task"]) for one in deadlock.members if one["task"] != task.id]
         return f"to end a deadlock with {few(others)}" if others else "it waited for what could not come"
     if reason == TIMEOUT and (group := expired_group(state, task)):
         return f"its group {group} has run out of time"
+    if reason == TIMEOUT and life and life.life == STUCK:
+        return f"it had longer than its time limit, and {life.detail}"
     if reason == CANCELLED and task.ordered:
         return f"cancelled by {person(task.ordered[1])}"
     return "" if reason == STOPPED else reason

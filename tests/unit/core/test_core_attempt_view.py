@@ -59,9 +59,9 @@ def test_who_is_being_stopped_waits_no_more(play: Play) -> None:
 
 
 def test_a_task_that_a_full_pool_waits_for_waits_for_the_pool(play: Play) -> None:
-    play.start("a", "b", "t", "u", max_workers=2)
-    play.waits("a", "task", "t")
-    assert play.seen("t").status == "ready"
+    play.start("a", "b", "t", "u", "v < t", "a1 < a", "a2 < a1", "b1 < b", "b2 < b1", max_workers=2)
+    play.waits("a", "task", "v")
+    assert (play.seen("t").status, play.seen("v").status) == ("ready", "pending")
     play.waits("b", "question", text="?")
     assert play.seen("t").waits_for == (WaitView("pool", "a free worker"),)
     assert explain(play, "t") == ["Waits for a free worker, and all of them wait themselves."]
@@ -145,8 +145,19 @@ def test_a_stuck_worker_is_left_alone_until_it_is_overdue(play: Play) -> None:
     play.start("a")
     play.life("a", "stuck", "no sign of life for 2m")
     assert play.terminated == []
-    play.life("a", "stuck", "no sign of life for 40m", overdue=True)
+    play.life("a", "stuck", "its worker gave no sign of life for 40m", overdue=True)
     assert play.words == ["STOP a"]
+    play.gone("a")
+    assert play.seen("a").last_error is not None
+    said = "stopped: it had longer than its time limit, and its worker gave no sign of life for 40m"
+    assert play.seen("a").last_error.message == said
+
+
+def test_who_gave_a_sign_again_before_he_was_stopped_has_hung_all_the_same(play: Play) -> None:
+    play.start(task_of("a", stale_after=60.0)).life("a", "quiet", "no output for 1m").life("a", "working")
+    play.result("a", "stopped")
+    assert play.seen("a").last_error is not None
+    assert play.seen("a").last_error.message == "stopped: it hung"
 
 
 def test_requirement_11_a_result_one_of_whose_grants_was_taken_counts_for_nothing(play: Play) -> None:

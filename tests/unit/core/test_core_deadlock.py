@@ -252,6 +252,19 @@ def test_a_wait_for_a_task_that_has_an_end_is_over(play: Play, outcome: str) -> 
     assert play.words == []
 
 
+def test_a_wait_for_what_a_person_does_is_no_deadlock(play: Play) -> None:
+    """Near and far: a manual task, one that depends on such a one, one at its gate; the pool is full all the time."""
+    gate = task_of("g", approve="before")
+    play.start(
+        "a", "y < a", "z < y", task_of("m", manual=True), "n < m", task_of("o < m", manual=True), gate, max_workers=1
+    )
+    play.waits("a", "task", "m", "g", "o")
+    assert play.words == []
+    assert play.seen("a").status == "waiting"
+    play.waits("a", "task", "n")  # whenever that is: it will find no slot
+    assert members(detected(play)) == {"a": [("task", "n"), ("pool", "n")]}
+
+
 def test_two_deadlocks_at_once_have_a_victim_each(play: Play) -> None:
     play.start("a", "b", "c", "d")
     for id, key in (("a", "x"), ("b", "y"), ("c", "z"), ("d", "w")):

@@ -82,6 +82,23 @@ def test_everything_that_a_task_can_hold_comes_back(play: Play) -> None:
     play.machine, play.journal = Machine(), []
 
 
+def test_what_attempts_hold_and_wait_for_comes_back(play: Play) -> None:
+    """With a deadlock that is not over, and what an ended victim waited for."""
+    play.start("a", "b", "c", "d", max_workers=3)
+    play.waits("c", "task", "c", "d")
+    play.result("c", "stopped")
+    play.holds("a", "x", "y/")
+    play.holds("b", "z", shared=True)
+    play.waits("a", "lock", "z")
+    play.waits("b", "lock", "x", shared=True)
+    play.waits("b", "question", text="May I?")
+    play.life("a", "quiet", "no output for 1m", output=61.5)
+    state = play.machine.state
+    assert (len(state.grants), len(state.waits), len(state.deadlocks), len(state.wanted)) == (2, 4, 1, 1)
+    assert again(state) == state
+    assert digest(again(state)) == play.machine.digest()
+
+
 def test_a_machine_that_takes_a_snapshot_over_goes_on_as_the_one_before(play: Play) -> None:
     play.start("a", "b < a", "c", max_workers=1, retries=1).result("a", "fails")
     play.machine = Machine(again(play.machine.state), check=True)
