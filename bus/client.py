@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bus.errors import AttemptRevoked, BusGone, LockBusy, NotInWorker, Shortage, TaskNotDone, WaitTimedOut
-from bus.inside import Refusals, new_message, surroundings
+from bus.inside import Refusals, listed, new_message, paths_of, surroundings
 from bus.wire import JsonObject, Message, TaskId
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Client:
         self._uses.update(grant.id for grant in found)
         for grant in fresh:
             mode = "shared" if grant.shared else "exclusive"
-            self._send("FILE_LOCK", {**_paths(grant.keys), "lock_type": mode, "expires_at": None, "grant": grant.id})
+            self._send("FILE_LOCK", {**paths_of(grant.keys), "lock_type": mode, "expires_at": None, "grant": grant.id})
         return Held(self, found)
 
     def key_of(self, path: str) -> str:
@@ -233,7 +233,7 @@ class Client:
         with self._refusals("it cannot be unlocked"):
             released = self._hand.unlock([self.key_of(path) for path in paths] if paths else None)
             if released:
-                self._send("FILE_UNLOCK", _paths(released))
+                self._send("FILE_UNLOCK", paths_of(released))
             return released
 
     def _give_back(self, grants: Sequence[Grant]) -> None:
@@ -242,7 +242,7 @@ class Client:
             unused = [grant for grant in grants if not self._uses[grant.id] and self._hand.made(grant)]
             self._hand.release(unused)
             if unused:
-                self._send("FILE_UNLOCK", _paths(tuple(key for grant in unused for key in grant.keys)))
+                self._send("FILE_UNLOCK", paths_of(tuple(key for grant in unused for key in grant.keys)))
 
     def _wait_for_lock(
         self, wanted: Sequence[tuple[str, bool]], busy: Busy, timeout: float | None
@@ -275,8 +275,8 @@ class Client:
 
     def _held_by(self, busy: Busy) -> str:
         keys = sorted({key for wait in busy.waits for key in wait.what})
-        what = _listed(keys) if keys else "what is asked for"
-        return f"{what} is held, or was asked for before, by {_listed(busy.holders)}"
+        what = listed(keys) if keys else "what is asked for"
+        return f"{what} is held, or was asked for before, by {listed(busy.holders)}"
 
     # --- waits ------------------------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Client:
                 return
             with self._waiting("task", tasks):
                 self._blocked(left, left)
-                self._until(look, timeout, PERIOD, lambda: f"not done yet: {_listed(left)}")
+                self._until(look, timeout, PERIOD, lambda: f"not done yet: {listed(left)}")
 
     def ask(self, question: str, *, timeout: float | None = None) -> str:
         """Ask a person and return the answer (`conductor answer`). Raises WaitTimedOut, AttemptRevoked.
@@ -391,13 +391,3 @@ class _Queue:
         self.busy = busy
         self.changes: object = None
         self.look_at = 0.0
-
-
-def _paths(keys: Sequence[str]) -> dict[str, Any]:
-    """The keys, in the shape of older tools, which know one path, and all of them."""
-    return {"filepath": keys[0], "filepaths": list(keys)}
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

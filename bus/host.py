@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 from bus import attempts, blobs, layout, setup
 from bus._fs import FileSystem, passes, why
 from bus.batch import Batch
-from bus.contract import Control, Follower, Grant, Incoming, Scan, Snapshot, WaitFile
+from bus.contract import Control, Follower, Incoming, Scan, Snapshot
 from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace, Shortage
 from bus.folders import Folders
+from bus.host_locks import HostLocks
 from bus.inbox import Inbox
 from bus.lock import Ours, take_lock
 from bus.process import is_shortage
 from bus.projection import Projection, archived
 from bus.quarantine import Quarantine
-from bus.reader import FileReader
 from bus.recovery import Recovery, open_journal
 from bus.reserve import BEFORE_TIME, Reserve
 from bus.results import is_plain_result
@@ -42,7 +42,7 @@ _RECOVERY = layout.epoch_name(0)
 """Owner of scratch files before the new epoch is known."""
 
 
-class FileHost(FileReader):
+class FileHost(HostLocks):
     """`bus.contract.Host` over a directory. Made by `open_host`."""
 
     def __init__(
@@ -127,7 +127,7 @@ class FileHost(FileReader):
                 self._upkeep.close_attempt(attempt)
         self._ours.check()
         setup.sweep(self.folders, over)
-        self._upkeep.expel_odd_marks()
+        self._upkeep.expel_from_locks()
 
     # --- journal ----------------------------------------------------------------------------------------------------
 
@@ -295,28 +295,6 @@ class FileHost(FileReader):
         self._ended.add(attempt)
         if len(self._ended) >= _SWEEP_EVERY:
             self._sweep()
-
-    def grants(self) -> tuple[Grant, ...]:
-        """Return what is held, by token; what is no grant is set aside."""
-        found, bad = self._grants.read()
-        self._upkeep.expel(layout.LOCKS, bad)
-        self._upkeep.expel_odd_marks()
-        return tuple(found)
-
-    def waits(self) -> tuple[WaitFile, ...]:
-        """Return what is waited for by processes that live; what dead ones have left is removed."""
-        found = self._waits.read()
-        self._upkeep.remove(layout.WAITS, found.void)
-        self._upkeep.expel(layout.WAITS, found.bad)
-        return found.alive
-
-    def take_grants(self, grants: Iterable[Grant]) -> None:
-        """End grants by force, now or later. Idempotent."""
-        self._upkeep.remove(layout.LOCKS, (layout.grant_name(grant.attempt, grant.id) for grant in grants))
-
-    def deliver(self, attempt: AttemptId, name: str, data: bytes) -> None:
-        """Lay a text into the attempt's `in/`, now or later. Idempotent."""
-        self._upkeep.deliver(attempt, name, data)
 
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
         """Replace `locks.json` and `worker-status.json` where they have changed, and where the disk has room."""

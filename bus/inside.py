@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from bus.errors import BusError, NotInWorker
 from bus.times import utc
@@ -46,3 +47,14 @@ def new_message(attempt: AttemptId, type: str, payload: JsonObject) -> Message:
     except ValueError as error:
         raise ValueError(f"this message cannot be handed in: {error}") from error
     return message
+
+
+def paths_of(keys: Sequence[str]) -> dict[str, Any]:
+    """The keys, in the shape of older tools, which know one path, and all of them."""
+    return {"filepath": keys[0], "filepaths": list(keys)}
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

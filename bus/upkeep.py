@@ -139,9 +139,9 @@ class Upkeep:
             names = self._folders.shown(folder)
             self.remove(folder, [name for name in names if name.startswith(f"{attempt}.")])
 
-    def expel_odd_marks(self) -> None:
-        """Set aside what keeps everybody from locking: no file in the place of the mutex or of the count."""
-        self.expel(layout.LOCKS, odd_marks(self._folders))
+    def expel_from_locks(self, bad: Iterable[str] = ()) -> None:
+        """Set aside what is no grant, and what stands in the place of mutex or count: nobody could lock anything."""
+        self.expel(layout.LOCKS, [*bad, *odd_marks(self._folders)])
 
     def expel(self, folder: str, names: Iterable[str]) -> None:
         """Set aside what is neither grant nor wait, where it lies among them."""
