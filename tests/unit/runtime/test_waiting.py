@@ -11,6 +11,7 @@ from bus import layout
 from bus.contract import Grant, Host, WaitFile
 from bus.wire import AttemptId, TaskId, WorkerSpec
 from conductor.core import waits
+from conductor.core.events import AttemptEnded
 from conductor.core.state import State, Task
 from conductor.core.task import TaskSpec
 from conductor.core.wait_events import GrantGone, GrantSeen, WaitBegan, WaitEnded
@@ -134,6 +135,14 @@ def test_what_is_left_of_an_attempt_that_is_over_is_put_an_end_to(host: Host_, s
     found = waiting(host).look(state, {})
     assert host.closed == [ONE, left_out], "of what the journal does not tell nothing is known"
     assert found.come == ()
+
+
+def test_requirement_18_what_could_not_be_ended_keeps_what_it_holds(host: Host_, state: State) -> None:
+    task = state.tasks[TaskId("1")]
+    task.last = AttemptEnded(task.id, ONE, 1, "unkillable", "pid 7 in state D", True, False, None, {})
+    host.held = [grant()]
+    waiting(host).look(state, {})
+    assert host.closed == []
 
 
 def test_requirement_11_a_grant_that_was_taken_is_no_news_while_it_cannot_be_removed(host: Host_, state: State) -> None:
