@@ -379,10 +379,13 @@ class Simulation:
             self.conductor = next((one for one in self.conductors if one.alive and self.holds_track(one)), None)
 
     def held_up(self, conductor: SimulatedConductor, error: ConductorError) -> None:
-        """Something must live that could not be ended."""
+        """Something must live that could not be ended, or is out of sight."""
         self.say(conductor, f"begins no run: {error.message}")
-        doomed = any(one.is_doomed and (one.alive or one.command_lives) for one in self.workers.values())
-        demand(doomed or conductor is not self.conductor, f"nothing is left, and yet: {error.message}")
+        living = [one for one in self.workers.values() if one.alive or one.command_lives]
+        demand(
+            any(one.is_doomed or one.contained for one in living) or conductor is not self.conductor,
+            f"nothing is left, and yet: {error.message}",
+        )
 
     def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
         """An error needs a reason, and damage has none."""

@@ -112,11 +112,11 @@ class Accounts:
                 _check_verdict(attempt, result, verdicts[attempt])
 
     def check_orders(self, records: Iterable[Record], lying: Collection[str]) -> None:
-        """Every order is recorded, or lies somewhere. Raises LedgerBroken."""
+        """Every order is recorded once, or lies somewhere. Raises LedgerBroken."""
         given = Counter(str(record.payload["who"]) for record in records if record.type == "CONTROL")
         for who, verb in self.orders.items():
-            kept = given[who] or any(name.endswith(f"-{verb}") for name in lying)
-            demand(bool(kept), f"{who} ordered {verb}, and that is lost")
+            kept = given[who] == 1 or (given[who] == 0 and any(name.endswith(f"-{verb}") for name in lying))
+            demand(kept, f"{who} ordered {verb}: that is recorded {given[who]} times")
 
 
 def _check_verdict(attempt: AttemptId, result: ExitRecord, verdict: Mapping[str, object]) -> None:

@@ -109,7 +109,7 @@ class SimulatedOperator:
             self._sim.say(self, f"the order could not be given: {error}")
         else:
             if not self._sim.strikes.foreign.surprises(self):
-                self._sim.accounts.orders[who] = order.verb
+                self._sim.accounts.orders[f"operator:{who}"] = order.verb
 
 
 def _duties(state: State) -> Iterator[Order]:
