@@ -8,16 +8,6 @@ from bus.wire import JsonObject
 from conductor.core.why_waits import deadlock_text
 from conductor.core.wording import duration, few, person
 
-LIVES: Mapping[str, str] = {
-    "starting": "its command is not started yet",
-    "working": "works",
-    "quiet": "quiet",
-    "stuck": "its worker is stuck",
-    "finished": "finished, and its worker lives on",
-    "unkillable": "cannot be ended",
-}
-"""What is seen of an attempt, in words; `detail` of the record says on what it rests."""
-
 
 def control(payload: JsonObject) -> str:
     """Say who ordered what, and why nothing comes of it."""
@@ -47,8 +37,7 @@ def _wait_began(payload: JsonObject) -> str:
 
 
 def _life(payload: JsonObject) -> str:
-    word = LIVES.get(payload["life"], payload["life"])
-    return f"{word}: {payload['detail']}" if payload.get("detail") else word
+    return f"{payload['life']}: {payload['detail']}" if payload.get("detail") else str(payload["life"])
 
 
 def _asked(payload: JsonObject) -> str:

@@ -8,6 +8,7 @@ from bus.wire import TaskId
 from conductor.cli.escape import LONG
 from conductor.cli.frame import Row, Totals
 from conductor.cli.remaining import Work, remaining
+from conductor.core.liveness import WORKING
 from conductor.core.view import RunView, TaskView
 from conductor.core.why import error_text, gave_up_text, stopping_text, waiting_text
 from conductor.core.wording import few, person, plural
@@ -37,15 +38,14 @@ def _row(task: TaskView, tasks: Tasks, now: float) -> Row:
 
 def _note(task: TaskView, tasks: Tasks, now: float) -> str:
     """Say what matters about a task now: progress, what it waits for, why it failed."""
+    life = _life(task)
     if task.stopping:
-        return stopping_text(task.stopping)
+        return "; ".join(filter(None, (stopping_text(task.stopping), life)))
     if task.waits_for:
-        wait = task.waits_for[0]
-        before = f"{error_text(task.error)}; " if task.error and wait.kind == "backoff" else ""
-        return before + waiting_text(wait, None if wait.holder is None else tasks[wait.holder], now)
+        return "; ".join(filter(None, (life, _wait(task, tasks, now))))
     if task.status == "running":
         percent = f"{task.progress_pct:.0f} %" if task.progress_pct is not None else ""
-        return " ".join(part for part in (percent, task.progress_text) if part)
+        return "; ".join(filter(None, (life, " ".join(filter(None, (percent, task.progress_text))))))
     if task.status == "failed" and task.error:
         return error_text(task.error)
     if task.status == "blocked":
@@ -53,6 +53,20 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
     if task.status == "skipped":
         return skipped_text(task) + (f": {error_text(task.last_error)}" if task.last_error else "")
     return task.reason or "" if task.status == "cancelled" else ""
+
+
+def _life(task: TaskView) -> str:
+    """Say what is seen of a running attempt, where it does not just work."""
+    if task.life is None or task.life.life == WORKING:
+        return ""
+    return f"{task.life.life}: {task.life.detail}" if task.life.detail else task.life.life
+
+
+def _wait(task: TaskView, tasks: Tasks, now: float) -> str:
+    wait = task.waits_for[0]
+    before = f"{error_text(task.error)}; " if task.error and wait.kind == "backoff" else ""
+    tied = "in a deadlock, " if task.deadlock else ""
+    return tied + before + waiting_text(wait, None if wait.holder is None else tasks.get(wait.holder), now)
 
 
 def skipped_text(task: TaskView) -> str:

@@ -92,6 +92,7 @@ def task_data(task: TaskView, reader: Reader | None) -> dict[str, Any]:
         "error": {"class": task.error.error_class, "message": task.error.message} if task.error else None,
         "blocked_by": list(task.blocked_by),
         "waits_for": [_wait(wait) for wait in task.waits_for],
+        "life": _life(task),
         "reason": task.reason,
         "progress_pct": task.progress_pct,
         "progress_text": task.progress_text,
@@ -103,6 +104,15 @@ def task_data(task: TaskView, reader: Reader | None) -> dict[str, Any]:
 
 def _wait(wait: WaitView) -> dict[str, Any]:
     return {"kind": wait.kind, "what": wait.what, "holder": wait.holder, "until": _time(wait.until)}
+
+
+def _life(task: TaskView) -> dict[str, Any] | None:
+    """What is known of the life of an attempt that has a slot; until something else was seen, it works."""
+    if task.worker is None:
+        return None
+    if task.life is None:
+        return {"state": "working", "detail": "", "since": None}
+    return {"state": task.life.life, "detail": task.life.detail, "since": _time(task.life.since)}
 
 
 def _time(wall: float | None) -> str | None:

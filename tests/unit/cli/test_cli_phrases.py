@@ -114,7 +114,7 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         ),
         ("WAIT_ENDED", {"wait": "1", "how": "over"}, "waits no more"),
         ("ATTEMPT_LIFE", {"life": "quiet", "detail": "no output for 10m"}, "quiet: no output for 10m"),
-        ("ATTEMPT_LIFE", {"life": "finished", "detail": ""}, "finished, and its worker lives on"),
+        ("ATTEMPT_LIFE", {"life": "finished", "detail": ""}, "finished"),
         (
             "DEADLOCK_DETECTED",
             {

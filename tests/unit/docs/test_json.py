@@ -23,6 +23,9 @@ from tests.unit.cli.conftest import Story
 
 PAGE = (Path(__file__).parents[3] / "docs" / "json.md").read_text(encoding="utf-8")
 
+PEOPLE = ("approval", "manual", "paused")
+"""Kinds of waits for a person."""
+
 NODES = """  nodes:
     - {id: "1", name: "First", files: [a.py], estimated_duration: 10s, fallback: [x]}
     - {id: "2", name: "Second", depends_on: ["1"]}
@@ -112,7 +115,9 @@ def test_what_a_task_holds(story: Story, capsys: pytest.CaptureFixture[str]) -> 
     said = {key: set(re.findall(r"`(\w+)`", text)) for key, text in tables("### task\n")[0].items()}
     assert set(STATUS_GLYPH) <= said["status"]
     assert set(tasks["1"]["exit"]) == said["exit"]
-    assert {*tasks["1"]["waits_for"][0], "conflict", "resource", "group", "backoff"} == said["waits_for"]
+    kinds = {"conflict", "resource", "group", "backoff", "provider", *PEOPLE, "lock", "task", "answer", "pool"}
+    assert {*tasks["1"]["waits_for"][0], *kinds} == said["waits_for"]
+    assert {*tasks["3"]["life"], "starting", "working", "quiet", "stuck", "finished", "unkillable"} == said["life"]
     story.end("3")
     story.end("1", 3)
     tasks = {task["id"]: task for task in printed(capsys, "status", str(story.track))["tasks"]}
