@@ -15,6 +15,7 @@ from bus.wire import AttemptId, ExitRecord, WorkerSpec
 from conductor.core import policy
 from conductor.core.events import Fact, LaunchFailed
 from conductor.core.instructions import LaunchWorker
+from conductor.errors import ConductorError
 from conductor.runtime.attempts import Attempts
 from conductor.runtime.launch.base import Launcher, LaunchError, MachineShort
 from conductor.runtime.pause import Pause
@@ -87,10 +88,10 @@ class Launches:
             except AttemptExists:
                 # The journal forgot that it was launched (its end was cut in a repair): what is there tells the rest.
                 facts += self._attempts.reconcile([(wanted.task, wanted.attempt)])
-            except (LaunchError, OSError, BusError) as error:
-                if isinstance(error, BusGone):
-                    raise
-                facts.append(LaunchFailed(wanted.task, wanted.attempt, str(error)))
+            except BusGone:
+                raise
+            except Exception as error:  # whatever a launcher raises: it is told, and nobody waits for a worker
+                facts.append(LaunchFailed(wanted.task, wanted.attempt, _said(error)))
             self._held.popleft()
         if now >= self._next_try:
             self._pause.met(_PART, None)
@@ -171,3 +172,8 @@ class Launches:
             with suppress(OSError):  # cannot be told now
                 if self._host.read_command(probe) is not None:
                     self._shortage.runs(now, len(self._working))
+
+
+def _said(error: Exception) -> str:
+    expected = isinstance(error, (LaunchError, OSError, BusError, ConductorError))
+    return str(error) if expected else f"{type(error).__name__}: {error}"
