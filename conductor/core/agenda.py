@@ -116,6 +116,8 @@ class Agenda:
         for queue in self._queues_of.get(type(before), ()):
             queue.discard(task)
         self._enqueue(task)
+        if isinstance(status, Pending):  # behind an attempt, in a plan that was read again
+            self._doom_again(task)
 
     def rewired(self) -> None:
         """Follow a grant or a wait that came or went."""
@@ -188,6 +190,11 @@ class Agenda:
             self.expired.add(task)
         elif needs_a_person(task):
             self.gates.add(task)
+
+    def _doom_again(self, task: Task) -> None:
+        for dependency in self._state.dependencies(task):
+            if isinstance(dependency.status, (Blocked, *ROOTS)):
+                self._enqueue(dependency)
 
     def _doom(self, source: Task, by: tuple[TaskId, ...]) -> None:
         """Whatever is downstream of `source` and waits for a dependency is to be blocked."""

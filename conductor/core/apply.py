@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from conductor.core import budget, gates, providers, timers
-from conductor.core.changes import Moment, cell, current, decided, illegal, set_status, tell
+from conductor.core.changes import Moment, cell, current, decided, illegal, let_go, set_status, tell
 from conductor.core.events import (
     AttemptAdopted,
     AttemptEnded,
@@ -190,8 +190,12 @@ def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
     run.spent += budget.cost_of(task.usage)
     providers.attempt_ended(state, run, task, event)
     ended = Ended(event.attempt, event.number, event.error_class, event.message, event.counted)
-    set_status(state, task, Ready() if free else ended, moment)
+    if free:
+        let_go(state, task, moment)
+    else:
+        set_status(state, task, ended, moment)
     tell(task, event.TYPE, f"~{task.number}", event.error_class or "success")
+    budget.heed(state, run)
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, moment: Moment) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bus.wire import AttemptId, TaskId
 from conductor.core.state import ALIVE, MAX_STORY, State, Task
-from conductor.core.task import Status
+from conductor.core.task import Pending, Ready, Status
 from conductor.core.transitions import IGNORED, ILLEGAL, TASK_TABLE, IllegalTransition
 
 
@@ -96,6 +96,11 @@ def set_status(state: State, task: Task, status: Status, moment: Moment) -> None
     elif isinstance(before, ALIVE):
         del state.running[task.id]
     moment.listener.changed(task, before)
+
+
+def let_go(state: State, task: Task, moment: Moment) -> None:
+    """Let a task be ready for another attempt. A plan that was read again may have given it something to wait for."""
+    set_status(state, task, Pending() if task.open else Ready(), moment)
 
 
 def tell(task: Task, name: str, *words: object) -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from conductor.core.conflicts import Keys
-from conductor.core.rooms import room_of
+from conductor.core.ends import has_order
+from conductor.core.rooms import rooms_of
 from conductor.core.state import ALIVE, State, Task
 from conductor.core.task import (
     Backoff,
@@ -16,6 +17,7 @@ from conductor.core.task import (
     Ended,
     Exited,
     Failed,
+    Manual,
     Pending,
     Ready,
     Running,
@@ -75,9 +77,12 @@ def _attempts_alive_at_most_once(state: State) -> Iterator[str]:
 
 
 def _started_only_after_dependencies(state: State) -> Iterator[str]:
-    """Done tasks are left out: a ticked one, or one of a changed plan, may have open dependencies."""
+    """Done tasks are left out: a ticked one, or one of a changed plan, may have open dependencies; and so what ran, or
+    had failed already, when a plan was read again."""
+    run = state.run
+    begun = () if run is None or run.reloaded else (Backoff, *ALIVE)
     for task in state.order:
-        if isinstance(task.status, (Ready, Backoff, *ALIVE)) and task.open:
+        if isinstance(task.status, (Ready, Manual, *begun)) and task.open:
             yield f"{task.id} is {type(task.status).__name__} with {task.open} open dependencies"
 
 
@@ -97,25 +102,46 @@ def _blocked_has_a_failed_ancestor(state: State) -> Iterator[str]:
             for cause in task.status.by:
                 if cause in state.tasks and not isinstance(state.tasks[cause].status, (Failed, Cancelled)):
                     yield f"{task.id} is said to be blocked by {cause}, which did not fail"
-        elif stuck and isinstance(task.status, (Pending, Ready, Backoff, *ALIVE)):
+        elif stuck and isinstance(task.status, (Pending, Ready, Manual)):
             yield f"{task.id} is not blocked, but something upstream failed"
 
 
 def _caps_are_kept(state: State) -> Iterator[str]:
-    """Not after a resume with smaller numbers: what runs then ends by itself."""
-    if state.run is None or state.run.resumed:
+    """Not after a resume with smaller numbers, or with another plan: what runs then ends by itself."""
+    if state.run is None or state.run.resumed or state.run.reloaded:
         return
     options = state.run.options
     if len(state.running) > options.max_workers:
         yield f"{len(state.running)} running, at most {options.max_workers} may"
-    for group in state.plan.groups:
-        side_by_side = [id for id in group.tasks if id in state.running]
-        if len(side_by_side) > room_of(group, options):
-            yield f"{len(side_by_side)} of group {group.id} running, at most {room_of(group, options)} may"
+    for room in rooms_of(state.plan, options):
+        side_by_side = sum(1 for id in room.tasks if id in state.running)
+        if side_by_side > room.size:
+            yield f"{side_by_side} of {room.kind} {room.name} running, at most {room.size} may"
+
+
+def _people_are_asked_first(state: State) -> Iterator[str]:
+    if state.run is None or state.run.reloaded:
+        return
+    for task in (state.tasks[id] for id in state.running):
+        if task.spec.manual:
+            yield f"{task.id} is for a person, and runs"
+        if task.spec.approve == "before" and not task.approved:
+            yield f"{task.id} runs, and nobody approved it"
+
+
+def _orders_are_carried_out(state: State) -> Iterator[str]:
+    if state.phase not in (Phase.RUNNING, Phase.DRAINING):
+        return
+    for task in state.order:
+        if has_order(task):
+            yield f"{task.id} is still to be ended as ordered: {task.ordered}"
+    for kind, pause in state.providers.items():
+        if pause.over is not None:
+            yield f"the pause of {kind} is over ({pause.over}), and goes on"
 
 
 def _no_overlapping_tasks_run(state: State) -> Iterator[str]:
-    if len(state.running) < 2 or state.run is None or state.run.resumed:
+    if len(state.running) < 2 or state.run is None or state.run.resumed or state.run.reloaded:
         return
     keys = Keys(state.plan, state.run.options)
     running: list[Task] = [state.tasks[id] for id in state.running]
@@ -135,4 +161,6 @@ RULES: tuple[Callable[[State], Iterator[str]], ...] = (
     _blocked_has_a_failed_ancestor,
     _caps_are_kept,
     _no_overlapping_tasks_run,
+    _people_are_asked_first,
+    _orders_are_carried_out,
 )

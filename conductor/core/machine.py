@@ -98,7 +98,7 @@ class Machine:
             instructions.append(Journal(decision))
             instructions += ahead
             instructions += [*_consequences(decision), *timers.started_by(self.state, decision, now)]
-        if self._check:
+        if self._check and decides:
             invariants.check(self.state)
         return instructions
 

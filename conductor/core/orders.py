@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from bus.wire import TaskId
-from conductor.core.changes import Moment, cell, set_status, tell
+from conductor.core.changes import Moment, cell, let_go, set_status, tell
 from conductor.core.events import ControlReceived
 from conductor.core.resets import causes, count_open
 from conductor.core.state import State, Task
@@ -295,7 +295,7 @@ def _retry(state: State, order: ControlReceived, moment: Moment) -> None:
     first = state.tasks[_target(order)]
     tell(first, order.TYPE, order.verb)
     if isinstance(first.status, Backoff):
-        set_status(state, first, cell(first, RETRY)(), moment)
+        let_go(state, first, moment)
         return
     back = [state.tasks[id] for id in order.tasks or taken_back(state, first) if id in state.tasks]
     for task in back:

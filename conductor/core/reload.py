@@ -45,6 +45,7 @@ def plan_reloaded(state: State, event: PlanReloaded, moment: Moment) -> None:
     groups = {group.id for group in event.plan.groups}
     run.groups_expired = [id for id in run.groups_expired if id in groups]
     run.groups_since = {id: since for id, since in run.groups_since.items() if id in groups}
+    run.reloaded += 1
     run.plan_sha, run.source_sha, run.edited = event.plan_sha, event.source_sha, ()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from conductor.core import budget, orders
-from conductor.core.changes import Moment, cell, ignore, illegal, set_status
+from conductor.core.changes import Moment, cell, ignore, illegal, let_go
 from conductor.core.events import ControlReceived, PlanEdited, RunEnded, RunResumed, RunStarted
 from conductor.core.gates import holds_work
 from conductor.core.resets import count_open, forget, take_back
@@ -151,7 +151,7 @@ def run_ended(state: State, event: RunEnded, moment: Moment) -> None:
     if state.tally[Backoff]:
         for task in state.order:
             if isinstance(task.status, Backoff):
-                set_status(state, task, Ready(), moment)
+                let_go(state, task, moment)
 
 
 def too_many_restarts(run: Run, moment: Moment) -> str | None:

@@ -114,6 +114,8 @@ class Run:
     started_at: float
     """Wall clock; for people."""
     phase: Phase = Phase.RUNNING
+    reloaded: int = 0
+    """How often the plan was read again in the round."""
     resumed: int = 0
     """How often a conductor took the round over."""
     stopping: bool = False

@@ -9,7 +9,7 @@ from typing import Final
 
 from bus.wire import TaskId
 from conductor.core import gates, providers
-from conductor.core.changes import Moment, cell, ignore, set_status, tell
+from conductor.core.changes import Moment, cell, ignore, let_go, set_status, tell
 from conductor.core.events import Event, RetryScheduled, RunResumed, RunStarted, TimerFired, WorkerDispatched
 from conductor.core.gates import MANUAL_KEY
 from conductor.core.instructions import StartTimer
@@ -60,7 +60,7 @@ def _follow(state: State, prefix: str, name: str, moment: Moment) -> bool:
 def _retry(state: State, task: Task, moment: Moment) -> bool:
     if cell(task, TimerFired.TYPE) is IGNORED:
         return False
-    set_status(state, task, cell(task, TimerFired.TYPE)(), moment)
+    let_go(state, task, moment)
     tell(task, TimerFired.TYPE)
     return True
 

@@ -97,7 +97,7 @@ _ROWS: Final[Mapping[str, tuple[Cell, ...]]] = {
     "RUN_STARTED": _row(
         X, (Pending, Pending, Ready, Failed, Blocked, Skipped, Cancelled, AwaitsApproval, Manual), (_, Done)
     ),
-    DEPENDENCIES_DONE: _row(X, (Ready, Pending), (_, Done, Skipped, Cancelled, AwaitsApproval)),
+    DEPENDENCIES_DONE: _row(_, (Ready, Pending)),
     "WORKER_DISPATCHED": _row(X, (Running, Ready)),
     "ATTEMPT_ADOPTED": _row(X, (Running, Running)),
     "REPORT": _row(_, (Running, Running)),
