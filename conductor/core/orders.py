@@ -262,7 +262,8 @@ _OF_TASK: Mapping[str, Callable[[State, Task, ControlReceived], str | None]] = {
 def _pause(state: State, order: ControlReceived) -> None:
     if order.ahead:
         state.paused_ahead = order.who
-    elif state.run is not None:
+    else:
+        assert state.run is not None
         state.run.paused_by = order.who
 
 

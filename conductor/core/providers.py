@@ -39,8 +39,7 @@ def paused(state: State, event: ProviderPaused, moment: Moment) -> None:
 def resumed(state: State, event: ProviderResumed, moment: Moment) -> None:
     """Start workers of the kind again."""
     state.providers.pop(event.provider, None)
-    if event.provider in state.health:
-        state.health[event.provider].in_a_row = 0
+    state.health.setdefault(event.provider, Health()).in_a_row = 0
 
 
 def timer_fired(state: State, kind: str, moment: Moment) -> bool:

@@ -152,7 +152,8 @@ class Schedule:
             if door is not None:
                 self._door_of[turn] = door
                 self._behind.setdefault(door, []).append(turn)
-            elif place is not None:
+            else:
+                assert place is not None
                 self._park(turn, place)
             self._refill(index)
         return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from bus.wire import AttemptId, TaskId
 from conductor.core import invariants
+from conductor.core.health import ProviderPause
 from conductor.core.invariants import InvariantBroken
 from conductor.core.state import State
 from conductor.core.task import Backoff, Blocked, Done, Ended, Failed, Group, Pending, Ready, Running, Status
@@ -103,6 +105,48 @@ def test_a_broken_state_is_named(rule: str, break_it: Callable[[State], None]) -
     break_it(state)
     with pytest.raises(InvariantBroken, match=f"^{rule.lstrip('_')}: "):
         invariants.check(state)
+
+
+def by_a_person(state: State) -> None:
+    state.tasks[TaskId("b")].spec = replace(state.tasks[TaskId("b")].spec, manual=True)
+
+
+def without_approval(state: State) -> None:
+    state.tasks[TaskId("b")].approved = False
+
+
+def forgotten_order(state: State) -> None:
+    state.tasks[TaskId("m")].ordered = ("complete", "operator:me", "")
+
+
+def endless_pause(state: State) -> None:
+    state.providers["x"] = ProviderPause("quota", 0.0, 1.0, over="its time is up")
+
+
+@pytest.mark.parametrize(
+    ("rule", "break_it"),
+    [
+        ("people_are_asked_first", by_a_person),
+        ("people_are_asked_first", without_approval),
+        ("orders_are_carried_out", forgotten_order),
+        ("orders_are_carried_out", endless_pause),
+        ("caps_are_kept", lambda state: put(state, "y", Running(AttemptId("y~1-00000000"), 1))),
+    ],
+)
+def test_what_people_and_limits_hold_up_is_held_up(rule: str, break_it: Callable[[State], None]) -> None:
+    gpu = [task_of(id, resources=("gpu",)) for id in ("w", "x", "y")]
+    play = Play().start(
+        task_of("b", approve="before"), task_of("m", manual=True), *gpu, resources={"gpu": 2}, max_workers=9
+    )
+    state = play.order("approve", "b").machine.state
+    invariants.check(state)
+    break_it(state)
+    state.plan = replace(state.plan, tasks=tuple(task.spec for task in state.order))
+    with pytest.raises(InvariantBroken, match=f"^{rule}: "):
+        invariants.check(state)
+    state.run = None
+    state.running.clear()
+    assert list(invariants._people_are_asked_first(state)) == []
 
 
 def test_said_to_be_blocked_by_a_task_that_did_not_fail() -> None:

@@ -231,6 +231,9 @@ def test_there_is_nobody_to_steer(play: Play) -> None:
     assert play.order("steer", "c", "x").refused == "task c is done: nobody would read it"
     assert play.order("steer", "d", "x").refused == "task d waits for approval: nobody would read it"
     assert play.order("steer", "a").refused == "steering needs a text"
+    play.order("cancel", "d").order("cancel", "a").result("a", "stopped")
+    assert play.order("steer", "a", "x").refused == "task a was cancelled: nobody would read it"
+    assert play.order("reject", "b").refused == "task b is blocked: there is nothing to reject"
 
 
 def test_a_question_is_answered_once(play: Play) -> None:
