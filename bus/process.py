@@ -27,6 +27,9 @@ def _proc_is_ours() -> bool:
 
 HAVE_PROC = _proc_is_ours()
 
+HAVE_CHILDREN = HAVE_PROC and os.path.exists("/proc/thread-self/children")
+"""Whether the kernel lists the children of each thread."""
+
 HAVE_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 
 _PR_SET_NAME = 15
@@ -183,9 +186,38 @@ def children(pid: int) -> list[int]:
     """Return the pids of the children of a process that has one thread, in one quick look; none where it is gone, where
     the kernel does not list them, and where we ran short of what that takes."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-            return list(map(int, file.read().split()))
+        return _children_of(f"/proc/{pid}/task/{pid}/children")
     except (OSError, MemoryError):
+        return []
+
+
+def _children_of(path: str) -> list[int]:
+    try:
+        with open(path, "rb") as file:
+            return list(map(int, file.read().split()))
+    except OSError as error:
+        pass_on_shortage(error)
+        return []
+
+
+def family(pid: int) -> Iterator[ProcessInfo]:
+    """Yield all descendants of a process, by their parents' lists of children: that costs as much as they are many, not
+    as all processes of the machine. Who changes parents meanwhile may be missed, or told twice.
+
+    Raises OSError where we ran short.
+    """
+    for thread in _threads(pid):
+        for child in _children_of(f"/proc/{pid}/task/{thread}/children"):
+            if (info := look(child)) is not None:
+                yield info
+            yield from family(child)
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError as error:
+        pass_on_shortage(error)
         return []
 
 

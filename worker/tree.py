@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 
-from bus.process import HAVE_PROC, ProcessInfo, all_processes, send_signal
+from bus.process import HAVE_CHILDREN, HAVE_PROC, ProcessInfo, all_processes, family, send_signal
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -80,7 +80,8 @@ def name_of(pid: int) -> str:
 
 def processor_time(root: int) -> float:
     """Return the seconds of processor time that the living processes below `root`, and what they reaped, have used."""
-    ticks = sum(info.cpu_ticks for info in descendants(root, all_processes()))
+    found = family(root) if HAVE_CHILDREN else descendants(root, all_processes())
+    ticks = sum(info.cpu_ticks for info in found)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bus import process
 from bus.process import ProcessInfo
 from bus.wire import AttemptId, TaskId, WorkerSpec
 from worker import signs, tree
@@ -62,8 +65,22 @@ def test_the_processor_time_of_a_tree_is_that_of_the_living_and_of_whom_they_rea
     found = [
         ProcessInfo(pid, "p", "S", parent, 1, 1, 1, ticks) for pid, parent, ticks in [(2, 1, 50), (3, 2, 25), (9, 8, 7)]
     ]
+    monkeypatch.setattr(tree, "HAVE_CHILDREN", False)
     monkeypatch.setattr(tree, "all_processes", lambda: found)
     assert processor_time(1) == pytest.approx(75 / os.sysconf("SC_CLK_TCK"))
+
+
+@pytest.mark.skipif(not process.HAVE_CHILDREN, reason="needs a kernel that lists children")
+def test_a_tree_is_found_by_its_lists_of_children_also_those_of_other_threads() -> None:
+    """The child is one of a thread that is not the first."""
+    script = "import subprocess as s, threading as t; t.Thread(target=lambda: s.run(['cat'])).start()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as parent:
+        names: list[str] = []
+        while "cat" not in names:
+            names = [info.name for info in process.family(os.getpid())]
+        assert next(process.family(os.getpid())).pid == parent.pid
+        parent.communicate(b"")
+    assert list(process.family(parent.pid)) == []
 
 
 @pytest.mark.parametrize("pattern", ["src", "src/a.py", "src/*.py", "**/a.py"])
