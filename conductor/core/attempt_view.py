@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bus.wire import TaskId
 from conductor.core.awaited import closure, targets
-from conductor.core.contest import Contest, live_waits
+from conductor.core.contest import Contest, live_grants, live_waits
 from conductor.core.state import FINAL, State
 from conductor.core.task import Ready, Running
 from conductor.core.wait_view import WaitView
@@ -16,7 +16,7 @@ from conductor.core.waits import Wait
 def waits_of_attempts(state: State) -> dict[TaskId, tuple[WaitView, ...]]:
     """Return what each running attempt waits for; of one that is being stopped, nothing more."""
     waits = live_waits(state)
-    contest = Contest(state, (wait for several in waits.values() for wait in several))
+    contest = Contest(live_grants(state), (wait for several in waits.values() for wait in several))
     found = {}
     for id, several in waits.items():
         status = state.tasks[id].status

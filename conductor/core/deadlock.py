@@ -17,7 +17,7 @@ from bus.wire import TaskId
 from conductor.core import reduction
 from conductor.core.awaited import closure, targets
 from conductor.core.claims import Claims
-from conductor.core.contest import Contest, live_waits
+from conductor.core.contest import Contest, live_grants, live_waits
 from conductor.core.ends import needs_a_person
 from conductor.core.policy import UNCOUNTED_CEILING
 from conductor.core.schedule import Schedule
@@ -28,6 +28,9 @@ from conductor.core.waits import DEADLOCK_VICTIM, Wait
 
 SLOT = -1
 """The node of the pool: it gives a slot once any attempt ends. The one of a crowd is `SLOT - 1 - number`."""
+
+MOST_TRIED = 20
+"""Members that are tried as victims, before the rule alone decides."""
 
 NEVER: tuple[int, ...] = ()
 """No node gives it."""
@@ -81,7 +84,7 @@ def _victim(members: list[Task], graph: _Graph, rule: str) -> Task:
     if rule == "fewest-locks":
         first = sorted(first, key=lambda task: graph.contest.holds(task.id))
     first = sorted(first, key=lambda task: task.uncounted.get(DEADLOCK_VICTIM, 0) >= UNCOUNTED_CEILING)
-    helping = (task for task in first if graph.stuck_without([task], members) < len(members) - 1)
+    helping = (task for task in first[:MOST_TRIED] if graph.stuck_without([task], members) < len(members) - 1)
     return next(helping, first[0])
 
 
@@ -97,15 +100,16 @@ class _Graph:
         self._state = state
         self._schedule = schedule
         self._size = len(state.order)
+        self._held, self._wanted = live_grants(state), [wait for several in waits.values() for wait in several]
         self._waits = {id: several for id, several in waits.items() if _goes_on(state.tasks[id])}
-        self.contest = Contest(state, (wait for several in waits.values() for wait in several))
+        self.contest = Contest(self._held, self._wanted)
         self._starts_nothing = run.phase is not Phase.RUNNING or run.gave_up is not None
         self._pool_is_full = len(state.running) >= run.options.max_workers
         self.needs: dict[int, list[tuple[int, ...]]] = {}
         if self._may_be_tied():
             for id in state.running:
                 if id in self._waits:
-                    self.needs[state.tasks[id].index] = list(self._wait_needs(self._waits[id]))
+                    self.needs[state.tasks[id].index] = list(self._wait_needs(self._waits[id], self.contest))
             self._add_awaited()
 
     def _may_be_tied(self) -> bool:
@@ -122,11 +126,11 @@ class _Graph:
         """Return the node of the end of a task."""
         return self._size + task.index
 
-    def _wait_needs(self, waits: list[Wait]) -> Iterator[tuple[int, ...]]:
+    def _wait_needs(self, waits: list[Wait], contest: Contest) -> Iterator[tuple[int, ...]]:
         tasks = self._state.tasks
         for wait in waits:
             if wait.kind == "lock":
-                yield from ((tasks[id].index,) for id in self.contest.blockers(wait))
+                yield from ((tasks[id].index,) for id in contest.blockers(wait))
             elif wait.kind == "task":
                 named = (tasks[TaskId(id)] for id in wait.what if id in tasks)
                 yield from ((self.done(task),) for task in named if not isinstance(task.status, FINAL))
@@ -169,10 +173,16 @@ class _Graph:
 
     def stuck_without(self, ended: Iterable[Task], of: Iterable[Task]) -> int:
         """Return how many of some tasks are stuck still if the attempts of others end, and these are tried again."""
-        needs = dict(self.needs)
-        for task in ended:
-            needs[self.done(task)] = [*needs[task.index], (task.index,)]
-            needs[task.index] = []
+        needs, over = dict(self.needs), {task.id: task for task in ended}
+        contest = Contest(
+            (one for one in self._held if one.task not in over), (one for one in self._wanted if one.task not in over)
+        )
+        for id, waits in self._waits.items():
+            index = self._state.tasks[id].index
+            if id in over:
+                needs[index], needs[self.done(over[id])] = [], needs[index]
+            else:
+                needs[index] = list(self._wait_needs(waits, contest))
         return len(reduction.stuck(needs) & {task.index for task in of})
 
     def told(self, task: Task, left: Collection[int]) -> dict[str, Any]:
