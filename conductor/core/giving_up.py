@@ -66,7 +66,7 @@ def left_behind(state: State, run: Run) -> AttemptEnded | None:
     While another attempt runs, or may still come, or a person may move the run on, it can wait: it may yet go.
     """
     running = [state.tasks[id] for id in state.running]
-    if not running or any(task.life is None or task.life.life != UNKILLABLE for task in running):
+    if not running or state.reconciling or any(task.life is None or task.life.life != UNKILLABLE for task in running):
         return None
     if goes_on(run) and (state.tally[Backoff] or state.tally[AwaitsApproval] or state.tally[Manual]):
         return None

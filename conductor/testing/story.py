@@ -161,4 +161,5 @@ class Story:
             self.shown.add(task)
         elif type != "TASK_SKIPPED":
             self.shown.discard(task)
-            self._approved.discard(task)
+            if type != "TASK_BLOCKED":  # it never began: the approval holds for when it does
+                self._approved.discard(task)
