@@ -32,12 +32,13 @@ def show(request: Request, *, as_json: bool) -> int:
         out(f"note: {shortened(note)}")
     out(f"would run {plural(len(tasks), 'task')}, up to {start.options.max_workers} at once, in {start.places.project}")
     for task in tasks:
-        out(f"  {one_line(task.id)}  {shortened(task.name)}: {shortened(shlex.join(_command(start, task)))}")
+        does = "(a person)" if task.manual else shortened(shlex.join(_command(start, task)))
+        out(f"  {one_line(task.id)}  {shortened(task.name)}: {does}")
     return 0
 
 
 def _command(start: Start, task: TaskSpec) -> tuple[str, ...]:
-    found = template_of(task, start.options)
+    found = None if task.manual else template_of(task, start.options)
     return found[0] if found else ()
 
 

@@ -14,7 +14,7 @@ from conductor.cli.escape import one_line, shortened
 from conductor.cli.options import examples, json_option, track_argument
 from conductor.cli.output import is_terminal, out, paint, print_json, table, terminal_width, wants_colour
 from conductor.cli.plan_graphs import Pairs, dot, mermaid
-from conductor.cli.plan_limits import bounds, tight
+from conductor.cli.plan_limits import bounds, people, tight
 from conductor.cli.track import Track, resolve
 from conductor.cli.without_command import COMMAND, warnings_of
 from conductor.core import conflicts, effects, graph, limits
@@ -98,7 +98,7 @@ def study(plan: Plan, config: Config) -> Facts:
     limits.enforce(replace(plan, limits=held))
     options = resolve_options(plan, Flags(), config, seed=0)
     effects.enforce(plan, options)
-    found = conflicts.listing(plan)
+    found = conflicts.listing(plan, options=replace(options, parallel="any"))
     return Facts(
         plan,
         options,
@@ -174,7 +174,7 @@ def as_text(facts: Facts, track: Track, *, colour: bool) -> str:
     page = table(rows, styles=["bold"], width=width, colour=colour)
     if left_out > 0:
         page += f"\n… and {plural(left_out, 'more task')}; --json lists all"
-    closing = [_closing(facts), *bounds(facts.limits, facts.worst)]
+    closing = [_closing(facts), *bounds(facts.limits, facts.worst), *people(plan)]
     blocks = [_headline(facts), page, "\n".join(closing)]
     blocks += [text for text in (_conflicts(facts), _warnings(facts, colour=colour)) if text]
     return "\n\n".join([*blocks, _next(facts, track)])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from conductor.cli.escape import one_line
 from conductor.config_values import BUILT_IN
-from conductor.core.task import Limits, PlanWarning
+from conductor.core.task import Limits, Plan, PlanWarning, TaskSpec
 from conductor.core.wording import duration, exact, few, plural
-from conductor.core.worst_case import WorstCase
+from conductor.core.worst_case import WorstCase, too_short
 
 
 def bounds(limits: Limits, worst: WorstCase) -> list[str]:
@@ -23,14 +24,18 @@ def bounds(limits: Limits, worst: WorstCase) -> list[str]:
 
 def tight(limits: Limits, worst: WorstCase) -> list[PlanWarning]:
     """Warn where the run may reach its limit of time before the plan is worked off."""
-    if limits.run_timeout is None or (worst.chain is not None and worst.chain <= limits.run_timeout):
-        return []
-    longest = f"may take {duration(worst.chain)}" if worst.chain is not None else "has no limit of its own"
-    message = (
-        f"the longest chain of tasks {longest}, and after {exact(limits.run_timeout)} (run_timeout) nothing more is "
-        "started: what is left is skipped"
-    )
-    return [PlanWarning("run_timeout_short", message)]
+    message = too_short(limits.run_timeout, worst)
+    return [] if message is None else [PlanWarning("run_timeout_short", message)]
+
+
+def people(plan: Plan) -> list[str]:
+    """Return the line that names the tasks which wait for a person; nothing where there are none."""
+    asked = [f"{one_line(task.id)} ({'manual' if task.manual else task.approve})" for task in plan.tasks if _asks(task)]
+    return [f"Waits for people: {few(asked, 10)}"] if asked else []
+
+
+def _asks(task: TaskSpec) -> bool:
+    return task.manual or task.approve is not None
 
 
 def _held(limits: Limits) -> list[str]:

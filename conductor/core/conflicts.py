@@ -191,12 +191,14 @@ def pairs(plan: Plan, limit: int = MAX_PAIRS) -> list[tuple[TaskId, TaskId, str]
     return listing(plan, limit).pairs
 
 
-def listing(plan: Plan, limit: int = MAX_PAIRS, may_compare: int = MAX_COMPARED) -> Listing:
+def listing(
+    plan: Plan, limit: int = MAX_PAIRS, may_compare: int = MAX_COMPARED, options: RunOptions | None = None
+) -> Listing:
     """List the conflicts of a plan, at most `limit`, in bounded time: what is cut short is a list for people.
 
     The scheduler does not use it: it keeps all tasks in conflict apart.
     """
-    keys = Keys(plan)
+    keys = Keys(plan, options)
     suspects, complete = _suspects(keys, len(plan.tasks), may_compare)
     found: list[tuple[int, int]] = []
     order = graph.build(plan.tasks)

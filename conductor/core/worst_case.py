@@ -9,6 +9,7 @@ from bus.wire import TaskId
 from conductor.core.graph import build
 from conductor.core.policy import allowed
 from conductor.core.task import Plan, RunOptions, TaskSpec
+from conductor.core.wording import duration, exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,17 @@ def worst_case(plan: Plan, options: RunOptions, *, grace: float) -> WorstCase:
         chain=None if unbounded else _chain(plan, bounded),
         total=None if unbounded else sum(bounded.values()),
         unbounded=unbounded,
+    )
+
+
+def too_short(run_timeout: float | None, worst: WorstCase) -> str | None:
+    """Say that the run may reach its limit of time before the plan is worked off; None where it cannot."""
+    if run_timeout is None or (worst.chain is not None and worst.chain <= run_timeout):
+        return None
+    longest = f"may take {duration(worst.chain)}" if worst.chain is not None else "has no limit of its own"
+    return (
+        f"the longest chain of tasks {longest}, and after {exact(run_timeout)} (run_timeout) nothing more is started: "
+        "what is left is skipped"
     )
 
 

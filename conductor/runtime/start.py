@@ -31,6 +31,7 @@ from conductor.core.schedule import only_missing
 from conductor.core.state import Run
 from conductor.core.task import Done, Plan, RunOptions, TaskSpec
 from conductor.core.wording import few
+from conductor.core.worst_case import too_short, worst_case
 from conductor.errors import ConductorError
 from conductor.plan import frozen, load
 from conductor.plan.claims import from_project
@@ -140,7 +141,16 @@ def _checked(start: Start, replayed: Replayed) -> Start:
     needed = would_run(start, replayed)
     descriptors.check(min(start.options.max_workers, len(needed)))
     check_workers(start.plan, start.options, needed, start.places)
-    return replace(start, notes=(*start.notes, *command_notes(needed, start.options)))
+    short = _time_note(start, needed)
+    return replace(start, notes=(*start.notes, *command_notes(needed, start.options), *short))
+
+
+def _time_note(start: Start, needed: list[TaskSpec]) -> list[str]:
+    """Say that the time for the whole run may be up before its tasks are done."""
+    left = replace(start.plan, tasks=tuple(replace(task, index=place) for place, task in enumerate(needed)))
+    worst = worst_case(left, start.options, grace=start.settings.ladder.terminate)
+    message = too_short(start.options.run_timeout, worst)
+    return [] if message is None else [message]
 
 
 def _project(request: Request, replayed: Replayed, plan: Plan) -> Path:

@@ -166,3 +166,44 @@ def test_a_long_critical_path_is_shown_by_its_ends(tmp_path: Path, capsys: pytes
     (tmp_path / "plan.md").write_text(f"```yaml\ndag:\n  nodes:\n{nodes}```\n")
     assert run_command_line(["plan", str(tmp_path)]) == 0
     assert "→ t29 → … 40 more … → t70 →" in capsys.readouterr().out
+
+
+SUPERVISED = """# Plan
+
+```yaml
+dag:
+  limits: {run_timeout: 1h}
+  nodes:
+    - {id: "1", run: make, resources: [db], timeout: 50m}
+    - {id: "2", agent: manual}
+    - {id: "3", run: make, resources: [db], approve: after}
+```
+"""
+
+
+def test_the_table_names_people_limits_and_what_nothing_bounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plan.md").write_text(SUPERVISED)
+    assert run_command_line(["plan", str(tmp_path)]) == 0
+    page = capsys.readouterr().out
+    assert "Limits: 5 workers, run_timeout 1h\nWorst case: nothing bounds the time of 2 tasks (2, 3)\n" in page
+    assert "Waits for people: 2 (manual), 3 (after)\n" in page
+    assert "  1 and 3 on db" in page
+    assert "[run_timeout_short]" in page
+    assert "no_worker" not in page
+
+
+def test_what_there_are_several_of_is_no_conflict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.md").write_text(SUPERVISED)
+    (tmp_path / "conductor.toml").write_text('parallel = "pure-read"\n[resources]\ndb = 2\n')
+    assert run_command_line(["plan", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["conflicts"] == []
+
+
+def test_a_dry_run_tells_of_people_and_of_too_little_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.md").write_text(SUPERVISED)
+    assert run_command_line(["run", str(tmp_path), "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "  2  2: (a person)\n" in said
+    assert "note: the longest chain of tasks has no limit of its own, and after 1h (run_timeout) nothing more" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core.task import RunOptions
-from conductor.core.worst_case import worst_case
+from conductor.core.worst_case import too_short, worst_case
 from conductor.testing.plans import plan_of, task_of
 
 ONE_EACH = RunOptions(timeout=100.0, retries=0)
@@ -41,3 +41,12 @@ def test_a_person_with_a_time_limit_has_one_attempt() -> None:
 
 def test_no_tasks_take_no_time() -> None:
     assert worst_case(plan_of(), ONE_EACH, grace=1.0).chain == 0.0
+
+
+def test_a_limit_of_the_run_that_may_be_too_short_is_said() -> None:
+    bounded = worst_case(plan_of("a", "b < a"), ONE_EACH, grace=0.0)
+    assert too_short(None, bounded) is None
+    assert too_short(200.0, bounded) is None
+    assert "may take 3m 20s, and after 3m 19s (run_timeout)" in str(too_short(199.0, bounded))
+    endless = worst_case(plan_of("a"), RunOptions(timeout=None), grace=0.0)
+    assert "has no limit of its own, and after 1s" in str(too_short(1.0, endless))
