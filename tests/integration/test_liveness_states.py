@@ -34,6 +34,12 @@ def why(project: Project, task: str) -> str:
     return project.call("why", str(project.track), task).expect(0).out.partition("What happened")[0]
 
 
+def shown(project: Project, task: str) -> str:
+    """The line of a task in `status`."""
+    lines = project.call("status", str(project.track)).expect(0).out.splitlines()
+    return next(line for line in lines if f" {task} " in line)
+
+
 def silent(project: Project, id: str, **keys: object) -> Node:
     """A task that does nothing at all until a line comes through a pipe of its name."""
     os.mkfifo(project.dir / id)
@@ -75,6 +81,7 @@ def test_requirement_22_who_is_quiet_is_named_and_only_acted_on_where_the_task_s
     project.wait_recorded("TASK_COMPLETE", "hung")
     assert lives(project, "shown") == ["quiet"]
     assert project.statuses()["shown"] == "running"
+    assert "quiet" in shown(project, "shown")
     assert "It is quiet: no output, no processor time, no message for 2." in why(project, "shown")
     assert [end["payload"]["error_class"] for end in project.recorded("ATTEMPT_ENDED")] == ["hung", None]
     assert project.recorded("ATTEMPT_ENDED", "hung")[0]["payload"]["counted"]
@@ -104,6 +111,7 @@ def test_requirement_22_who_is_stuck_finished_or_starting_is_named_and_only_who_
     hand_in_for(project, who["finished"].attempt)
     first, last = lock_in_turn(project)
     project.wait_recorded("ATTEMPT_LIFE", "stuck")
+    assert "stuck: " in shown(project, "stuck")
     assert "is stuck: its worker gave no sign of life for" in why(project, "stuck")
     project.wait_recorded("TASK_COMPLETE", "finished")
     assert not alive(who["finished"].worker)
@@ -133,6 +141,7 @@ def lock_in_turn(project: Project) -> tuple[str, str]:
     first, last = ("two", "one") if wait["task"] == "one" else ("one", "two")
     assert wait["payload"]["what"] == ["page"]
     project.wait_recorded("ATTEMPT_LIFE", last)
+    assert "starting" in shown(project, last)
     assert "is starting: its worker has not started its command for" in why(project, last)
     (status,) = (task for task in project.status()["tasks"] if task["id"] == last)
     assert status["status"] == "waiting"
