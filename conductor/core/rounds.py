@@ -8,6 +8,7 @@ from conductor.core import budget, orders
 from conductor.core.changes import Moment, cell, ignore, illegal, let_go
 from conductor.core.events import ControlReceived, PlanEdited, RunEnded, RunResumed, RunStarted
 from conductor.core.gates import holds_work
+from conductor.core.policy import UNKILLABLE
 from conductor.core.resets import count_open, forget, take_back
 from conductor.core.state import Run, State, Task
 from conductor.core.supervision import RunGaveUp
@@ -86,7 +87,8 @@ def run_resumed(state: State, event: RunResumed, moment: Moment) -> None:
     run.options = event.options
     run.resumed += 1
     failed = state.tally[Failed] > 0
-    run.gave_up = FAIL_FAST if event.options.fail_fast and failed else too_many_restarts(run, moment)
+    kept = run.gave_up if run.gave_up == UNKILLABLE else None  # what is left of it keeps what it holds
+    run.gave_up = kept or (FAIL_FAST if event.options.fail_fast and failed else too_many_restarts(run, moment))
     budget.heed(state, run)
     state.reconciling = {id: None for id in state.running if isinstance(state.tasks[id].status, Running)}
 

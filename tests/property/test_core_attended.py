@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bus.wire import TaskId
+from bus.wire import AttemptId, TaskId
 from conductor.core import agenda, decide, doors, ends, gates, giving_up, stages, timers
 from conductor.core.events import ControlReceived, Fact
 from conductor.core.health import kind_of
@@ -30,6 +30,14 @@ LIMITS = ("rate_limit", "quota", "overloaded", "auth", "billing")
 
 class Attended(CoreSimulation):
     """A simulation with an operator who gives orders for no reason, and acts once nothing else can."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._stuck: set[AttemptId] = set()
+        """Attempts that cannot be ended, and do not end."""
+
+    def _open_attempts(self) -> list[AttemptId]:
+        return [one for one in super()._open_attempts() if one not in self._stuck]
 
     def _next_fact(self) -> Fact | None:
         state, draw = self.machine.state, self.random.random()
@@ -51,6 +59,7 @@ class Attended(CoreSimulation):
         attempt = self.machine.state.tasks[id].attempt
         assert attempt is not None
         if self.random.random() < 0.3:
+            self._stuck.add(attempt)
             return AttemptLife(id, attempt, "unkillable", "state D")
         return UsageReported(id, attempt, {"cost_usd": self.random.choice([0.01, 0.2])})
 
@@ -58,6 +67,10 @@ class Attended(CoreSimulation):
         """Do what the run waits for. Raises LedgerBroken where it waits for nobody."""
         state = self.machine.state
         assert state.run is not None
+        for id in state.running:  # the conductor looks again, also when the first record of it was lost
+            if (attempt := state.tasks[id].attempt) in self._stuck and state.tasks[id].life is None:
+                assert attempt is not None
+                return AttemptLife(id, attempt, "unkillable", "state D")
         if state.run.paused_by or any(pause.seconds is None for pause in state.providers.values()):
             return self._order("resume", None)
         for task in state.order:

@@ -10,6 +10,7 @@ from conductor.core.health import LONGEST_PAUSE, PROBE_EVERY, Health, ProviderPa
 from conductor.core.instructions import StartTimer
 from conductor.core.supervision import ProviderPaused, ProviderResumed
 from conductor.core.task import RunOptions, TaskSpec
+from conductor.core.wait_events import AttemptLife
 from conductor.testing import Play, task_of
 
 A = TaskId("a")
@@ -245,6 +246,13 @@ def test_a_run_that_does_not_wait_waits_for_its_own_breaker(play: Play) -> None:
     assert play.view.state == "running"
     timer(play, 300).result(play.running[0])
     assert play.view.state == "failed"
+
+
+def test_a_breaker_whose_probe_cannot_be_ended_is_not_waited_for(play: Play) -> None:
+    play.start(*tasks("a", "b"), max_workers=1, retries=0, breaker=1).result(play.running[0], "fails")
+    probe = timer(play, 300).running[0]
+    play.fact(AttemptLife(TaskId(probe), play.attempt(probe), "unkillable", ""))
+    assert (play.view.state, play.view.reason) == ("escalated", "unkillable")
 
 
 # --- health and values ----------------------------------------------------------------------------------------------

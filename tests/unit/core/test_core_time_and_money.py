@@ -167,6 +167,18 @@ def test_what_cannot_be_ended_keeps_its_slot_until_nothing_else_is_left(play: Pl
     assert (play.view.state, play.view.reason) == ("escalated", "unkillable")
 
 
+def test_a_conductor_that_takes_over_starts_nothing_beside_what_cannot_be_ended(play: Play) -> None:
+    play.start("a", "b", max_workers=1)
+    machine, first = play.machine, play.running[0]
+    unkillable(play, first)
+    cut = [one.TYPE for _, one in play.journal].index("ATTEMPT_ENDED") + 1
+    play.journal = play.journal[:cut]
+    play.machine = play.replayed()
+    assert play.machine is not machine
+    assert resumed(play).launched == []
+    assert play.view.reason == "unkillable"
+
+
 def test_what_cannot_be_ended_is_not_tried_again(play: Play) -> None:
     play.start("a", "b < a", retries=5, timeout=1.0)
     play.fact(AttemptLife(A, play.attempt("a"), "stuck", "", {"overdue": True}))
