@@ -106,11 +106,11 @@ def test_requirement_12_a_pool_whose_workers_all_wait_for_a_task_without_a_slot(
 
 def test_a_pool_of_one_runs_what_its_worker_waits_for_before_it_tries_again(play: Play) -> None:
     play.start("a", "y < a", "z < y", *"bcd", "f", "g < f", max_workers=1)
-    play.waits("a", "task", "g")
+    wait = play.waits("a", "task", "g")
     assert play.words == ["DEADLOCK_DETECTED a", "STOP a"]
     play.result("a", "stopped")
     assert play.launched == ["f"]
-    play.timer("a").result("f")
+    play.waits_no_more("a", wait).timer("a").result("f")
     assert play.launched == ["g"]
     play.result("g")
     assert play.launched == ["a"]
@@ -142,21 +142,40 @@ def test_a_task_whose_group_is_full_of_those_who_wait_for_it(play: Play) -> None
     assert play.launched == ["c"]
 
 
-def test_a_ready_task_in_line_before_the_awaited_one_may_close_a_circle(play: Play) -> None:
-    """`u` wants what `w` has, and comes before `t`, which `w` waits for."""
-    play.start(
-        task_of("w", files=("w",)),
-        "x",
-        "v",
-        task_of("u < v", files=("w", "t")),
-        task_of("t", files=("t", "s")),
-        task_of("s", files=("s",)),
-        "after < u",
-        max_workers=4,
-    )
-    assert play.running == ["v", "w", "x", "t"]
-    play.result("t")
-    assert play.running == ["v", "w", "x", "s"]
+def test_a_task_that_becomes_ready_before_the_awaited_one_may_close_a_circle(play: Play) -> None:
+    """`u` wants what `w` has, and stands in line before `t`, which `w` waits for. No wait begins at that moment."""
+    u, t = task_of("u < v", files=("w", "t")), task_of("t", files=("t", "s"))
+    play.start(task_of("w", files=("w",)), "x", "v", task_of("s", files=("s",)), u, t, "after < u", max_workers=4)
+    assert set(play.running) == {"w", "x", "v", "s"}
+    play.waits("w", "task", "t")
+    play.waits("x", "task", "u")
+    assert play.words == []
+    play.result("v")
+    assert members(detected(play)) == {"w": [("task", "t")]}
+    play.result("w", "stopped")
+    assert play.launched == ["u"]
+
+
+def test_two_processes_of_one_attempt_may_wait_at_once(play: Play) -> None:
+    """Nobody of the two holds anything yet; whatever comes free, they will hold what the other one waits for."""
+    play.start("a", "b", "c")
+    play.holds("c", "x", "y")
+    play.waits("a", "lock", "x")
+    play.waits("b", "lock", "y")
+    play.waits("b", "lock", "x")
+    assert play.words == []
+    play.waits("a", "lock", "y")
+    assert members(detected(play)).keys() == {"a", "b"}
+
+
+def test_what_an_attempt_will_hold_first_lets_it_overtake(play: Play) -> None:
+    """Its second wait is behind `b`, which is behind its first: it gets both before."""
+    play.start("a", "b", "c")
+    play.holds("c", "x", "y")
+    play.waits("a", "lock", "x")
+    play.waits("b", "lock", "x", "y")
+    play.waits("a", "lock", "y")
+    assert play.words == []
 
 
 @pytest.mark.parametrize("order", ["drain", "fail fast"])
