@@ -1,4 +1,5 @@
-"""What the next attempt of a task is told of the one before: how it ended, and the end of what it printed."""
+"""What the next attempt of a task is told of the one before: how it ended, the end of what it printed, and what people
+said to it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bus import layout
+from bus import layout, texts
 from bus.errors import BusError
 from bus.reader import FileReader, Pieces
 from bus.wire import AttemptId
@@ -31,11 +32,18 @@ class Before:
     message: str
     output: Mapping[str, str] = field(default_factory=dict)
     """The end of `stdout` and `stderr`, where something was printed."""
+    texts: tuple[str, ...] = ()
+    """What people sent to it while it ran, oldest first."""
 
     def as_data(self) -> dict[str, Any]:
         """Return it as JSON data."""
-        error = {"class": self.error_class, "message": self.message}
-        return {"attempt": self.attempt, "attempt_number": self.number, "error": error, "output": dict(self.output)}
+        return {
+            "attempt": self.attempt,
+            "attempt_number": self.number,
+            "error": {"class": self.error_class, "message": self.message},
+            "output": dict(self.output),
+            "texts": list(self.texts),
+        }
 
     def as_text(self) -> str:
         """Return it in words, for a prompt."""
@@ -43,7 +51,9 @@ class Before:
             f"## The attempt before this one\n\nAttempt {self.number} of this task ended without success "
             f"({self.error_class}): {self.message}\n\nWhat it wrote may still be in the project: look before you begin."
         )
-        return "\n\n".join([head, *(_quoted(stream, text) for stream, text in self.output.items())])
+        output = (_quoted(f"The end of its {stream}", text) for stream, text in self.output.items())
+        said = (_quoted("Somebody who looked on said to it", text) for text in self.texts)
+        return "\n\n".join([head, *output, *said])
 
 
 def before(task: Task, reader: FileReader) -> Before | None:
@@ -51,7 +61,9 @@ def before(task: Task, reader: FileReader) -> Before | None:
     last = task.last
     if last is None or last.error_class is None:
         return None
-    return Before(last.attempt, last.number, last.error_class, last.message, _output(reader, last.attempt))
+    attempt = last.attempt
+    told = _output(reader, attempt), _texts(reader, attempt)
+    return Before(attempt, last.number, last.error_class, last.message, *told)
 
 
 def _output(reader: FileReader, attempt: AttemptId) -> dict[str, str]:
@@ -60,12 +72,23 @@ def _output(reader: FileReader, attempt: AttemptId) -> dict[str, str]:
         if pieces is None:
             return {}
         try:
-            texts = {stream: _shown(tail(pieces, name)) for stream, name in _STREAMS.items()}
+            ends = {stream: _shown(tail(pieces, name)) for stream, name in _STREAMS.items()}
         finally:
             pieces.close()
     except (OSError, BusError):  # deleted, or not what it should be: an attempt goes without it
         return {}
-    return {stream: text for stream, text in texts.items() if text}
+    return {stream: text for stream, text in ends.items() if text}
+
+
+def _texts(reader: FileReader, attempt: AttemptId) -> tuple[str, ...]:
+    try:
+        folder = reader.folders.attempt(attempt)
+        try:
+            return tuple(text for _, text in texts.read(reader.folders, folder))
+        finally:
+            reader.fs.close(folder)
+    except (OSError, BusError):
+        return ()
 
 
 def tail(pieces: Pieces, name: str, most: int = TAIL) -> bytes:
@@ -90,7 +113,7 @@ def _shown(data: bytes) -> str:
     return _CONTROL.sub("", text).strip("\n")
 
 
-def _quoted(stream: str, text: str) -> str:
+def _quoted(head: str, text: str) -> str:
     """Put it into a fence that nothing in it can close."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"The end of its {stream}:\n\n{fence}\n{text}\n{fence}"
+    return f"{head}:\n\n{fence}\n{text}\n{fence}"

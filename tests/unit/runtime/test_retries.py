@@ -57,7 +57,17 @@ def test_a_prompt_of_a_retry_says_how_the_attempt_before_ended_and_what_it_print
         "attempt_number": 2,
         "error": {"class": "exit", "message": "exit 3"},
         "output": {"stdout": "building\nred", "stderr": "ends a fence:\n```\nundefined name"},
+        "texts": [],
     }
+
+
+def test_what_people_said_to_an_attempt_is_said_to_the_next(host: FileHost) -> None:
+    host.deliver(ATTEMPT, layout.steer_name(1), b"use the old driver")
+    host.deliver(ATTEMPT, layout.answer_name("0a1b2c3d"), b"an answer that nobody took")
+    found = before(task(), host)
+    assert found is not None
+    assert found.texts == ("use the old driver",)
+    assert "Somebody who looked on said to it:\n\n```\nuse the old driver\n```\n" in prompt_text(SPEC, found)
 
 
 def test_a_first_attempt_and_one_after_a_success_are_told_nothing(host: FileHost) -> None:
