@@ -24,8 +24,6 @@ def cancel(track: str, tasks: tuple[str, ...], message: str | None, as_json: boo
 
 def _say(steered: Steered, result: Result) -> str:
     task = steered.task(result.order.target)
-    if not result.live:
-        return f"recorded: {task.id} is to be cancelled."
     if task.worker is not None:
-        return f"{task.id} is cancelled once its worker is stopped."
-    return f"{task.id} is cancelled."
+        return f"{task.id} is cancelled once its worker is stopped; it is told to stop."
+    return f"{task.id} is cancelled." if result.live else f"recorded: {task.id} is to be cancelled."

@@ -145,7 +145,7 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "TASK_FAILED": _failed,
     "TASK_BLOCKED": lambda p: f"blocked by {few(p['blocked_by'])}",
     "TASK_SKIPPED": lambda p: f"skipped: {gave_up_text(p['reason'])}",
-    "TASK_CANCELLED": lambda p: "cancelled" + (f" by {p['who']}" if p.get("who") else ""),
+    "TASK_CANCELLED": lambda p: "cancelled" + (f" by {person(p['who'])}" if p.get("who") else ""),
     "RUN_GAVE_UP": lambda p: f"nothing more is started: {gave_up_text(p['reason'])}",
     "RUN_ENDED": _run_ended,
     "PLAN_EDITED": _plan_edited,

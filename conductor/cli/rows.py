@@ -52,7 +52,7 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
         return f"by {few(task.blocked_by)}"
     if task.status == "skipped":
         return skipped_text(task) + (f": {error_text(task.last_error)}" if task.last_error else "")
-    return task.reason or "" if task.status == "cancelled" else ""
+    return f"by {person(task.reason)}" if task.status == "cancelled" and task.reason else ""
 
 
 def _life(task: TaskView) -> str:

@@ -32,7 +32,7 @@ from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import never_run_data, status_data
 from conductor.core.view import RunView
 from conductor.core.why import SINCE, gave_up_text
-from conductor.core.wording import duration, plural, sentence
+from conductor.core.wording import duration, person, plural, sentence
 
 
 @click.command(
@@ -115,7 +115,8 @@ def _listing(view: RunView, now: float, *, colour: bool) -> str:
 
 def _head(loaded: Loaded, view: RunView, now: float, *, colour: bool) -> str:
     running = loaded.holder if view.state in OPEN_STATES else None
-    who = f" by pid {running.pid} on {shortened(running.host, 255)}" if running else ""
+    who = f" by {person(view.paused_by)}" if view.paused_by else ""
+    who += f"{', conductor' if who else ' by'} pid {running.pid} on {shortened(running.host, 255)}" if running else ""
     reason = ""
     if view.reason and view.reason != view.state:
         reason = f" ({shortened(gave_up_text(view.reason, view.options))})"

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 TRIES = 20
 """How often we try to hold a track of which somebody who takes no orders has the lock."""
 
+AT_ONCE = frozenset({"steer", "answer"})
+"""Verbs that are carried out with their record, also where no conductor lives."""
+
 ALREADY = "already"
 """With this word begins a refusal of what is so already: nothing is wrong then."""
 
@@ -171,7 +174,7 @@ def _show(steered: Steered, results: Sequence[Result], say: Say, *, as_json: boo
         return
     for text in texts:
         out(text)
-    if not live and not all(result.refused for result in results):
+    if not live and any(result.order.verb not in AT_ONCE for result in results if not result.refused):
         out("No conductor lives now; the next run acts on it.")
         out(f"Run:      {steered.track.command('run')}")
     elif live:

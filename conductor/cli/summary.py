@@ -17,7 +17,7 @@ from conductor.cli.track import Track
 from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.view import RunView, TaskView
 from conductor.core.why import OPEN, SINCE, error_text, gave_up_text
-from conductor.core.wording import duration, few, left_behind, sentence
+from conductor.core.wording import duration, few, left_behind, person, sentence
 
 MOST = 10
 """Tasks of one kind that are told of one by one."""
@@ -127,7 +127,8 @@ def _rest(view: RunView, *, colour: bool) -> str:
     groups: dict[tuple[str, str], list[str]] = {}
     for task in view.tasks:
         if task.status in ("skipped", "cancelled"):
-            reason = skipped_text(task) if task.status == "skipped" else task.reason or ""
+            by = f"by {person(task.reason)}" if task.reason else ""
+            reason = skipped_text(task) if task.status == "skipped" else by
             groups.setdefault((task.status, reason), []).append(task.id)
     return "\n".join(
         f"{paint(STATUS_GLYPH[status], STATUS_STYLE[status], colour=colour)} {status}"

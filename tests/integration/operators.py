@@ -10,6 +10,9 @@ from tests.integration.tools import Finished, Project, wait_for
 
 Task = dict[str, Any]
 
+LOOKS = 3.0
+"""Patience of a wait that asks the program itself: a look takes ten times as long as one at a file."""
+
 
 def order(project: Project, verb: str, *arguments: str, code: int = 0) -> Finished:
     """Give an order by its verb."""
@@ -44,7 +47,7 @@ def wait_for_status(project: Project, id: str, status: str, kind: str | None = N
         kinds = [wait["kind"] for wait in one["waits_for"]]
         return one if one["status"] == status and (kind is None or kind in kinds) else None
 
-    return wait_for(found, f"{id} to be {status} {kind or ''}")
+    return wait_for(found, f"{id} to be {status} {kind or ''}", LOOKS)
 
 
 def why(project: Project, id: str) -> str:

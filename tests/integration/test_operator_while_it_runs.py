@@ -15,11 +15,11 @@ def test_a_pause_starts_nothing_new_and_a_resume_goes_on(project: Project) -> No
     """By verb, then the same by files."""
     project.plan([project.task("a", gated=True), project.task("b", gated=True), project.task("c", gated=True)])
     run = project.start_run("--max-workers", "1")
-    for first, give in (("a", order), ("b", drop)):
+    for number, (first, give) in enumerate((("a", order), ("b", drop))):
         project.wait_started(first)
         give(project, "pause")
-        project.wait_recorded("CONTROL", times=len(orders(project)) or 1)
-        wait_for(lambda: project.status()["run"]["state"] == "paused", "the pause")
+        project.wait_recorded("CONTROL", times=2 * number + 1)
+        assert project.status()["run"]["state"] == "paused"
         project.open_gate(first)
         project.wait_recorded("TASK_COMPLETE", first)
         waiting = wait_for_status(project, "c", "waiting", "paused")
@@ -40,7 +40,7 @@ def test_a_cancelled_task_is_stopped_and_what_needs_it_is_blocked(project: Proje
     project.wait_started("a", "c", "d")
     pid = next(note["pid"] for note in project.notes() if note["task"] == "a")
     said = order(project, "cancel", "a", "-m", "not wanted").out
-    assert said.startswith("a is cancelled once its worker is stopped.")
+    assert said.startswith("a is cancelled once its worker is stopped; it is told to stop.")
     assert wait_for_status(project, "a", "cancelled")["reason"] == ME
     assert not alive(pid)
     assert wait_for_status(project, "b", "blocked")["blocked_by"] == ["a"]
@@ -100,7 +100,8 @@ def test_gates_and_tasks_of_people_wait_without_a_slot_until_somebody_says(proje
     run.finish().expect(1)
     statuses = {**dict.fromkeys(["before", "after", "hand", "file", "last"], "done"), "bad": "failed", "lost": "failed"}
     assert project.statuses() == statuses
-    assert task(project, "bad")["error"] == {"class": "rejected", "message": "too risky"}
+    assert task(project, "bad")["error"]["class"] == "rejected"
+    assert task(project, "bad")["error"]["message"].endswith("too risky")
     assert project.starts("bad") == ["bad"]
 
 
@@ -110,7 +111,8 @@ def test_a_question_is_answered_and_a_worker_is_given_words(project: Project) ->
     project.plan([project.shell("asks", ask), project.shell("reads", read)])
     run = project.start_run()
     wait_for((project.dir / "up").exists, "the reader")
-    wait_for_status(project, "asks", "waiting", "answer")
+    project.wait_recorded("WAIT_BEGAN", "asks")
+    assert [wait["kind"] for wait in task(project, "asks")["waits_for"]] == ["answer"]
     (question,) = project.status()["questions"]
     assert (question["task"], question["text"]) == ("asks", "which one?")
     assert "which one?" in why(project, "asks")
@@ -129,7 +131,8 @@ def test_a_lock_that_is_taken_by_force_costs_its_holder_the_attempt_and_no_retry
     project.plan([project.shell("a", hold, retries=0)])
     run = project.start_run()
     wait_for((project.dir / "held-1").exists, "the lock")
-    (lock,) = wait_for(lambda: project.status()["locks"], "the lock to be seen")
+    project.wait_recorded("GRANT_SEEN")
+    (lock,) = project.status()["locks"]
     assert (lock["keys"], lock["task"]) == (["a.py"], "a")
     order(project, "unlock", "a.py", code=2)
     order(project, "unlock", "./a.py", "--force")

@@ -9,15 +9,14 @@ from tests.integration.tools import Project, alive, wait_for
 
 def test_a_run_that_crashed_is_steered_and_the_next_one_carries_it_out(project: Project) -> None:
     """Cancel of a living worker's task, steering, a pause; the orders by verb are recorded before any run."""
-    steered = "touch b.up; until cat in/* >&2; do sleep 0.02; done 2>&-".replace(
-        "in/", f"{project.bus}/attempts/*/$CONDUCTOR_ATTEMPT/in/"
-    )
+    words = f"{project.bus}/attempts/*/$CONDUCTOR_ATTEMPT/in/*"
+    steered = f"touch b.up; until cat {words} 2>&-; do sleep 0.02; done"
     project.plan([gated(project, "a"), project.shell("b", steered), project.task("c", after=["b"])])
     crash(project, "a", "b")
     who = identity(project, "a")
     assert "No conductor lives now; the next run acts on it." in order(project, "cancel", "a").out
     wait_for(lambda: not alive(who.command), "the end of the cancelled command: its worker is told at once")
-    order(project, "steer", "b", "go on")
+    assert order(project, "steer", "b", "go on").out == "given to the worker of b.\n"
     order(project, "pause")
     assert order(project, "pause").out.startswith("Already paused")
     assert [verb for verb, _, _ in orders(project)] == ["cancel", "steer", "pause"]

@@ -83,10 +83,11 @@ def test_an_order_is_recorded_with_who_and_what_follows(
 ) -> None:
     story = conductor.story
     said = call(capsys, "cancel", story, "3", "-m", "not wanted")
-    assert said.startswith("3 is cancelled once its worker is stopped.\nLook on:  ")
+    assert said.startswith("3 is cancelled once its worker is stopped; it is told to stop.\nLook on:  ")
     assert conductor.taken == [("cancel", "3", "not wanted", None)]
     [order] = [record for record in story.records if record.type == "CONTROL"]
     assert order.payload["who"] == f"operator:{operator()}"
+    assert [record.payload["reason"] for record in story.records if record.type == "STOP"] == ["cancelled"]
     events = call(capsys, "events", story, "--type", "CONTROL")
     assert f"cancel 3 by {operator()}: not wanted" in events
 
