@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.integration.tools import Node, Project, wait_for
+from tests.integration.tools import Node, Project
 
 FAST = ("--durability", "process")
 
@@ -89,17 +89,15 @@ def test_a_kind_of_worker_that_keeps_failing_is_left_alone_for_a_while(project: 
             plain("other", "true"),
         ]
     )
-    run = project.start_run(*FAST)
-    waits = wait_for(
-        lambda: [wait for task in project.status()["tasks"] if task["id"] == "late" for wait in task["waits_for"]],
-        "the third task held back",
-        patience=2.0,  # each look is a process
-    )
-    assert waits[0]["what"] == "command:false"
-    project.wait_recorded("TASK_COMPLETE", "other")
-    run.finish().expect(1)
-    order = [record["task"] for record in project.recorded("WORKER_DISPATCHED")]
+    project.run(*FAST).expect(1)
+    story = [(record["type"], record["task"]) for record in project.records()]
+    order = [task for type, task in story if type == "WORKER_DISPATCHED"]
     assert order == ["bad1", "bad2", "other", "late"]
+    paused = story.index(("PROVIDER_PAUSED", None))
+    assert story.index(("ATTEMPT_ENDED", "bad2")) < paused < story.index(("TIMER_FIRED", None), paused)
+    assert story.index(("TIMER_FIRED", None), paused) < story.index(("WORKER_DISPATCHED", "late"))
+    kind = project.status()["kinds"]["command:false"]
+    assert (kind["attempts"], kind["failures"]) == (3, {"exit": 3})
 
 
 def test_a_wait_before_a_retry_ends_at_once_where_the_task_is_called_off(project: Project) -> None:

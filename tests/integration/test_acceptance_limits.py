@@ -40,24 +40,16 @@ def end_of(run: Running, code: int, project: Project, *, reason: str | None = No
 # --- before any work ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("config", "code"),
-    [
-        ("max_tasks = 2", "task_count_exceeded"),
-        ("max_fan_out = 1", "fan_out_exceeded"),
-        ("max_join_width = 1", "join_width_exceeded"),
-    ],
-)
-def test_limits_of_the_configuration_are_checked_before_any_work(project: Project, config: str, code: str) -> None:
-    project.config(config + "\n")
+def test_limits_of_the_configuration_are_checked_before_any_work(project: Project) -> None:
     project.plan([project.task("a"), project.task("b", after=["a"]), project.task("c", after=["a", "b"])])
+    project.config("max_tasks = 2\n")
     for verb in ("plan", "run"):
-        assert project.call(verb, str(project.track), "--json").expect(3).error["code"] == code
+        error = project.call(verb, str(project.track), "--json").expect(3).error
+        assert error["code"] == "task_count_exceeded"
     assert not project.bus.exists()
     project.config("max_tasks = 3\nmax_fan_out = 2\nmax_join_width = 2\n")
     limits = project.call("plan", str(project.track), "--json").expect(0).data["limits"]
     assert (limits["max_tasks"], limits["max_fan_out"], limits["max_join_width"]) == (3, 2, 2)
-    project.run(*FAST).expect(0)
 
 
 @pytest.mark.parametrize(
@@ -265,9 +257,8 @@ def test_a_gate_behind_a_task_holds_what_depends_on_it(project: Project) -> None
     assert project.starts() == ["a", "b"]
 
 
-@pytest.mark.parametrize("gate", ["before", "after"])
-def test_what_a_person_rejects_has_failed_without_a_retry(project: Project, gate: str) -> None:
-    project.plan([project.task("a", approve=gate), project.task("b", after=["a"])])
+def test_what_a_person_rejects_has_failed_without_a_retry(project: Project) -> None:
+    project.plan([project.task("a", approve="after"), project.task("b", after=["a"])])
     run = project.start_run(*FAST)
     wait_waiting(project, "a", "approval")
     project.call("reject", str(project.track), "a", "-m", "not like this").expect(0)
@@ -276,7 +267,7 @@ def test_what_a_person_rejects_has_failed_without_a_retry(project: Project, gate
     error = project.status()["tasks"][0]["error"]
     assert error["class"] == "rejected"
     assert "not like this" in error["message"]
-    assert len(project.starts()) == (0 if gate == "before" else 1)
+    assert project.starts() == ["a"]
 
 
 @pytest.mark.parametrize("how", ["verb", "claim"])
@@ -293,9 +284,7 @@ def test_a_task_for_a_person_takes_no_slot_and_is_completed_by_one(project: Proj
     assert project.starts() == ["b", "c"]
 
 
-@pytest.mark.parametrize(
-    "keys", [{"approve": "before"}, {"approve": "after"}, {"agent": "manual"}], ids=["before", "after", "manual"]
-)
+@pytest.mark.parametrize("keys", [{"approve": "before"}, {"agent": "manual"}], ids=["approval", "manual"])
 def test_a_run_that_is_not_to_wait_for_people_gives_up(project: Project, keys: Node) -> None:
     asked = {**project.task("a"), **keys}
     if "agent" in keys:
