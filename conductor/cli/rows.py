@@ -13,6 +13,9 @@ from conductor.core.view import RunView, TaskView
 from conductor.core.why import error_text, gave_up_text, stopping_text, waiting_text
 from conductor.core.wording import few, person, plural
 
+PEOPLE = frozenset({"approval", "manual", "answer"})
+"""Kinds of waits that end when a person says so."""
+
 Tasks = Mapping[TaskId, TaskView]
 
 
@@ -101,8 +104,9 @@ def _hint(view: RunView, draining: str) -> str:
 
 
 def seconds_left(view: RunView, now: float) -> float | None:
-    """Return the expected seconds to the end; None where nothing tells, or where the run will leave work undone."""
-    if view.state != "running":
+    """Return the expected seconds to the end; None where nothing tells, where people are waited for, or where the run
+    will leave work undone."""
+    if view.state != "running" or any(wait.kind in PEOPLE for task in view.tasks for wait in task.waits_for):
         return None
     return remaining([_work(task, now) for task in view.tasks], view.options.max_workers if view.options else 1)
 

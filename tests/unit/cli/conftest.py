@@ -50,7 +50,7 @@ class Story:
 
     def tell(self, fact: Fact) -> None:
         """Let a fact happen; record it and what the machine decides."""
-        t = Stamp(BEGIN + self.now, self.now, "boot")
+        t = self.stamp()
         events: list[Event] = [fact]
         for instruction in self.machine.handle(fact, self.now, BEGIN + self.now):
             if isinstance(instruction, Journal):
@@ -62,6 +62,17 @@ class Story:
             self.records.append(self.host.stage(type, payload, t, task=task, attempt=attempt))
         self.host.commit()
         self.host.project(self.records)
+
+    def record(self, fact: Fact) -> None:
+        """Let a fact be recorded of which nothing follows yet."""
+        self.machine.handle(fact, self.now, BEGIN + self.now, decides=False)
+        type, task, attempt, payload = codec.encode(fact)
+        self.records.append(self.host.stage(type, payload, self.stamp(), task=task, attempt=attempt))
+        self.host.commit()
+
+    def stamp(self) -> Stamp:
+        """The time of now."""
+        return Stamp(BEGIN + self.now, self.now, "boot")
 
     def attempt(self, task: str) -> AttemptId:
         """The newest attempt of a task."""

@@ -1,0 +1,185 @@
+"""What a run holds, asks and waits for, as `status`, `why` and the screens show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bus.wire import TaskId
+from conductor.cli.main import run_command_line
+from conductor.cli.rows import rows_of, seconds_left, totals_of
+from conductor.cli.screen_plain import PlainScreen
+from conductor.cli.summary import summary
+from conductor.cli.track import resolve
+from conductor.core.events import ControlReceived
+from conductor.core.wait_events import AttemptLife, GrantSeen, WaitBegan
+from tests.unit.cli.conftest import BEGIN, Story
+
+NODES = """  nodes:
+    - {id: "1", name: "First", run: [x]}
+    - {id: "2", name: "Second", run: [x]}
+    - {id: "3", name: "Gated", run: [x], approve: before}
+    - {id: "4", name: "Checked", run: [x], approve: after}
+    - {id: "5", name: "By hand", agent: manual}
+    - {id: "6", name: "Last", run: [x], depends_on: ["1"]}
+"""
+
+MARY = "operator:mary"
+
+
+def order(story: Story, verb: str, target: str | None = None, text: str | None = None) -> None:
+    story.tell(story.machine.resolve(ControlReceived(verb, MARY, target, text)))
+
+
+def lock(story: Story, task: str, *keys: str, id: str = "0000000a") -> None:
+    story.tell(GrantSeen(TaskId(task), story.attempt(task), id, keys, False, 1))
+
+
+def wait(story: Story, task: str, kind: str, *what: str, id: str = "0000000b", text: str = "") -> None:
+    story.tell(WaitBegan(TaskId(task), story.attempt(task), id, kind, what, text=text))
+
+
+def notes(story: Story) -> dict[str, str]:
+    return {row.id: row.note for row in rows_of(story.view(), BEGIN + story.now)}
+
+
+@pytest.fixture
+def page(story: Story, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def call(*arguments: str) -> str:
+        capsys.readouterr()
+        verb, *rest = arguments
+        assert run_command_line([verb, str(story.track), *rest]) == 0
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_status_says_what_waits_for_people_and_what_to_type(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES)
+    story.end("4")
+    wait(story, "1", "question", id="1a2b3c4d", text="which one?\nquick")
+    text, track = page("status"), story.track
+    assert f"3 waits for approval: conductor approve {track} 3, or conductor reject {track} 3\n" in text
+    assert f"4 waits for approval: conductor approve {track} 4, or conductor reject {track} 4\n" in text
+    assert f"5 is for a person: conductor complete {track} 5, or conductor fail {track} 5\n" in text
+    assert f"1 asks: which one?\\nquick\n  Answer it: conductor answer {track} 1a2b3c4d TEXT\n" in text
+    assert seconds_left(story.view(), BEGIN) is None
+    for task, verbs in {"3": ("approve", "reject"), "5": ("complete", "fail")}.items():
+        assert all(f"conductor {verb} {track} {task}\n" in page("why", task) for verb in verbs)
+    assert f"Answer:   conductor answer {track} 1a2b3c4d TEXT\n" in page("why", "1")
+
+
+def test_a_pause_is_said_with_who_asked_and_how_to_go_on(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES, max_workers=1)
+    order(story, "pause")
+    text = page("status")
+    assert text.startswith("paused by mary, conductor pid ")
+    assert f"Paused by mary: nothing new is started. Go on: conductor resume {story.track}\n" in text
+    data = json.loads(page("status", "--json"))
+    assert (data["run"]["state"], data["run"]["paused_by"]) == ("paused", MARY)
+    totals = totals_of(story.view(), BEGIN, None)
+    assert totals.hint == "by mary; `conductor resume` goes on"
+    assert notes(story)["2"] == "for the run to go on, paused by mary"
+
+
+def test_locks_and_who_waits_for_whom_are_shown(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES)
+    lock(story, "1", "a.py")
+    wait(story, "2", "lock", "a.py")
+    assert notes(story)["2"] == "for the lock of a.py, after 1"
+    (held,) = json.loads(page("status", "--json"))["locks"]
+    assert (held["keys"], held["task"], held["shared"]) == (["a.py"], "1", False)
+    assert "Waits for the lock of a.py, after 1." in page("why", "2")
+
+
+def test_a_deadlock_is_named_while_it_lasts(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES)
+    lock(story, "1", "a")
+    lock(story, "2", "b", id="0000000c")
+    wait(story, "1", "lock", "b", id="0000000d")
+    wait(story, "2", "lock", "a", id="0000000e")
+    text = page("status")
+    assert "Deadlock: 1 waits for b (held by 2); 2 waits for a (held by 1). " in text
+    (found,) = json.loads(page("status", "--json"))["deadlocks"]
+    assert {member["task"] for member in found["members"]} == {"1", "2"}
+    assert found["victim"] in ("1", "2")
+    (other,) = {"1", "2"} - {found["victim"]}
+    assert notes(story)[other].startswith("in a deadlock, for the lock of ")
+    assert notes(story)[found["victim"]] == "being stopped to end a deadlock"
+
+
+@pytest.mark.parametrize(
+    ("life", "detail", "note"),
+    [
+        ("quiet", "no output for 10m", "quiet: no output for 10m; 40 % half"),
+        ("starting", "", "starting; 40 % half"),
+        ("working", "", "40 % half"),
+    ],
+)
+def test_requirement_22_what_is_seen_of_a_worker_stands_behind_its_name(
+    story: Story, page: Callable[..., str], life: str, detail: str, note: str
+) -> None:
+    story.start(NODES)
+    story.progress("1", 40, "half")
+    assert notes(story)["1"] == "40 % half"
+    story.tell(AttemptLife(TaskId("1"), story.attempt("1"), life, detail))
+    assert notes(story)["1"] == note
+    tasks = {task["id"]: task for task in json.loads(page("status", "--json"))["tasks"]}
+    assert (tasks["1"]["life"]["state"], tasks["1"]["life"]["detail"]) == (life, detail)
+    assert tasks["2"]["life"] == {"state": "working", "detail": "", "since": None}
+    assert tasks["3"]["life"] is None
+
+
+def test_a_kind_of_workers_that_is_held_back_says_why_and_how_to_try_it(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES, breaker=1, max_workers=1)
+    story.end("1", 3)
+    text = page("status")
+    held = "(too many of its attempts failed in a row). Try it now: conductor resume "
+    assert "Command:x is held back for " in text
+    assert held in text
+    assert "Workers command:x: 1 attempt, 1 failed (1 exit); an attempt takes 3.0s (median)\n" in text
+    kind = json.loads(page("status", "--json"))["kinds"]["command:x"]
+    assert (kind["failures"], kind["held_back"]["class"]) == ({"exit": 1}, "breaker")
+
+
+def test_an_order_that_no_conductor_carried_out_yet_is_told_by_why(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES)
+    fact = story.machine.resolve(ControlReceived("cancel", MARY, "6", ahead=True))
+    story.record(fact)
+    assert "`cancel` is ordered by mary; the conductor carries it out." in page("why", "6")
+    assert "cancel 6 by mary" in page("why", "6")
+
+
+def test_the_last_words_of_a_run_name_who_is_waited_for_and_who_cancelled(story: Story) -> None:
+    story.start(NODES, wait_for_people=False)
+    order(story, "cancel", "6")
+    for task in ("1", "2", "4"):
+        story.end(task)
+    view = story.view()
+    assert (view.state, view.reason) == ("escalated", "waits_for_people")
+    text = summary(view, resolve(str(story.track)), story.host, colour=False)
+    assert text.startswith("gave up")
+    assert "Only people could let the run go on, and it does not wait for them.\n" in text
+    assert "cancelled (by mary): 6\n" in text
+    assert f"4 waits for approval: conductor approve {story.track} 4, or " in text
+
+
+def test_lines_of_a_run_tell_of_questions_gates_and_lives(story: Story, capsys: Any) -> None:
+    import sys
+
+    story.start(NODES)
+    wait(story, "1", "question", id="1a2b3c4d", text="which?")
+    wait(story, "2", "task", "1", id="1a2b3c4e")
+    story.tell(AttemptLife(TaskId("2"), story.attempt("2"), "quiet", "no output for 10m"))
+    screen = PlainScreen(sys.stdout, resolve(str(story.track)), story.host, quiet=False)
+    screen.start(0.0)
+    screen.update(story.view, story.records, 0.0)
+    said = capsys.readouterr().out
+    assert "1 First: asks: which? (question 1a2b3c4d)\n" in said
+    assert "2 Second: quiet: no output for 10m\n" in said
+    assert "3 Gated: waits for approval to start\n" in said
+    assert "5 By hand: is for a person to do now\n" in said
+    assert "waits for task" not in said
