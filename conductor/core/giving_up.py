@@ -70,7 +70,7 @@ def left_behind(state: State, run: Run) -> AttemptEnded | None:
         return None
     if goes_on(run) and (state.tally[Backoff] or state.tally[AwaitsApproval] or state.tally[Manual]):
         return None
-    pauses = [pause for pause in state.providers.values() if not (pause.error_class == BREAKER and pause.probe)]
+    pauses = [pause for pause in state.providers.values() if pause.error_class != BREAKER or pause.probe is None]
     if goes_on(run) and state.tally[Ready] and (run.paused_by or pauses):
         return None
     task = running[0]

@@ -1,18 +1,18 @@
 """`--schedule groups`: one parallel group after the other, in plan order; ungrouped tasks whenever they are ready.
 
-A group is *reached* when what its unfinished tasks depend on outside of it is done. Open is the first group in plan
-order that is reached, or of which a task runs, and that has a task which could move. So a group that needs something of
-a later one is passed over until it has it. Where no group is reached, nothing runs and no ungrouped task could move
+Open is the group of which a task runs; else the first in plan order that is reached and has a task which could move.
+A group is *reached* when what its unfinished tasks depend on outside of it is done, so that one which needs something
+of a later group is passed over until it has it. Where no group is reached, nothing runs and no ungrouped task could move
 (groups that need each other), the first one that could move at all is open: a barrier never holds a run up for good.
 """
 
 from __future__ import annotations
 
-from conductor.core.state import ALIVE, FINAL, State, Task
+from conductor.core.state import FINAL, State, Task
 from conductor.core.task import Backoff, Done, Manual, Pending, Ready
 from conductor.core.transitions import StatusType
 
-_MOVES: tuple[StatusType, ...] = (Ready, Backoff, Manual, *ALIVE)
+_MOVES: tuple[StatusType, ...] = (Ready, Backoff, Manual)
 """Statuses of a task that something will come of without another one ending first."""
 
 
@@ -34,6 +34,9 @@ class Stages:
 
     def open(self) -> int | None:
         """Return the number of the group whose tasks may start now."""
+        under_way = {self.of[self._state.tasks[id].index] for id in self._state.running} - {None}
+        if under_way:
+            return min(number for number in under_way if number is not None)
         groups = self._members
         while self._passed < len(groups) and all(isinstance(one.status, FINAL) for one in self._tasks(self._passed)):
             self._passed += 1
@@ -42,7 +45,7 @@ class Stages:
             tasks = self._tasks(number)
             if not any(isinstance(task.status, _MOVES) for task in tasks):
                 continue
-            if any(isinstance(task.status, ALIVE) for task in tasks) or self._reached(number, tasks):
+            if self._reached(number, tasks):
                 return number
             could = number if could is None else could
         return could if not self._others_move() else None

@@ -15,7 +15,7 @@ from conductor.core.conflicts import Keys
 from conductor.core.events import WorkerDispatched
 from conductor.core.instructions import Journal
 from conductor.core.rooms import room_of
-from conductor.core.task import Plan, Ready, RunOptions
+from conductor.core.task import Group, Plan, Ready, RunOptions
 from conductor.testing import Chances, CoreSimulation, random_plan
 
 
@@ -36,6 +36,11 @@ def expected(sim: CoreSimulation, started: list[TaskId]) -> list[TaskId]:
             for group in sim.plan.groups
             if task.id in group.tasks
         ]
+        rooms += [
+            count - sum(name in state.order[one].spec.resources for one in running)
+            for name, count in sim.options.resources.items()
+            if count > 1 and name in task.spec.resources
+        ]
         if all(room > 0 for room in rooms) and not any(keys.shared(task.index, one) for one in [*running, *waiting]):
             running.append(task.index)
             found.append(task.id)
@@ -44,19 +49,52 @@ def expected(sim: CoreSimulation, started: list[TaskId]) -> list[TaskId]:
     return found
 
 
-@settings(max_examples=40)
-@given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 8]), st.sampled_from(["serialize", "allow"]))
-def test_each_start_follows_the_rule_and_no_slot_stays_free_against_it(seed: int, workers: int, on: str) -> None:
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([1, 2, 3, 8]),
+    st.sampled_from(["serialize", "allow"]),
+    st.sampled_from(["any", "pure-read"]),
+    st.sampled_from([1, 2, 3]),
+)
+def test_each_start_follows_the_rule_and_no_slot_stays_free_against_it(
+    seed: int, workers: int, on: str, parallel: str, count: int
+) -> None:
     random = Random(seed)
-    options = RunOptions(max_workers=workers, on_conflict=on, seed=seed)
-    sim = CoreSimulation(
-        random_plan(random, random.randint(2, 25)), seed, options, chances=Chances(crash=0.0, control=0.0)
+    options = RunOptions(
+        max_workers=workers, on_conflict=on, parallel=parallel, resources={"db": count, "gpu": 2}, seed=seed
     )
+    plan = random_plan(random, random.randint(2, 25))
+    tasks = (
+        replace(
+            task, effect=random.choice(["pure_read", "write"]), resources=random.choice([(), ("gpu",), ("db", "gpu")])
+        )
+        for task in plan.tasks
+    )
+    sim = CoreSimulation(replace(plan, tasks=tuple(tasks)), seed, options, chances=Chances(crash=0.0, control=0.0))
     while (instructions := sim.step()) is not None:
         decisions = [one.decision for one in instructions if isinstance(one, Journal)]
         started = [one.task for one in decisions if isinstance(one, WorkerDispatched)]
         if not sim.machine.ended:
             assert started == expected(sim, started)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 8]))
+def test_group_by_group_no_two_groups_run_side_by_side_and_each_run_ends(seed: int, workers: int) -> None:
+    random = Random(seed)
+    plan = random_plan(random, random.randint(2, 25))
+    ids = [task.id for task in plan.tasks]
+    random.shuffle(ids)
+    cuts = sorted(random.sample(range(len(ids) + 1), k=min(3, len(ids))))
+    parts = [ids[a:b] for a, b in pairwise(cuts) if a < b]
+    plan = replace(plan, groups=tuple(Group(f"pg-{n}", tuple(part)) for n, part in enumerate(parts)))
+    options = RunOptions(max_workers=workers, schedule="groups", seed=seed)
+    sim = CoreSimulation(plan, seed, options, chances=Chances(crash=0.0, control=0.0))
+    while sim.step() is not None:
+        state = sim.machine.state
+        assert len({group.id for group in plan.groups for id in state.running if id in group.tasks}) <= 1
+    sim.check()
 
 
 @given(st.integers(0, 2**32), st.integers(0, 14))

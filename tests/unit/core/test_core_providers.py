@@ -183,7 +183,7 @@ def test_a_new_round_begins_without_pauses(play: Play) -> None:
     assert play.start(*tasks("a")).launched == ["a"]
 
 
-def test_limits_are_no_restarts_of_the_runs_intensity(play: Play) -> None:
+def test_requirement_19_limits_of_providers_are_no_restarts_of_the_run(play: Play) -> None:
     play.start(*tasks("a"), restart_intensity=1, retries=0)
     for _ in range(4):
         limit(play, "a", after=1.0).fact(TimerFired("retry:a"), after=0)
@@ -252,6 +252,14 @@ def test_a_breaker_whose_probe_cannot_be_ended_is_not_waited_for(play: Play) -> 
     play.start(*tasks("a", "b"), max_workers=1, retries=0, breaker=1).result(play.running[0], "fails")
     probe = timer(play, 300).running[0]
     play.fact(AttemptLife(TaskId(probe), play.attempt(probe), "unkillable", ""))
+    assert (play.view.state, play.view.reason) == ("escalated", "unkillable")
+
+
+def test_a_half_open_breaker_whose_next_task_cannot_start_is_not_waited_for(play: Play) -> None:
+    first, other = task_of("a", run=("/opt/agent",), estimate=9.0), task_of("b", run=("make",), files=("f",))
+    play.start(first, other, task_of("c", run=("/opt/agent",), files=("f",)), max_workers=2, retries=0, breaker=1)
+    timer(play.result("a", "fails"), 300)
+    play.fact(AttemptLife(TaskId("b"), play.attempt("b"), "unkillable", ""))
     assert (play.view.state, play.view.reason) == ("escalated", "unkillable")
 
 
