@@ -2,8 +2,9 @@
 
 Open is the group of which a task runs; else the first in plan order that is reached and has a task which could move.
 A group is *reached* when what its unfinished tasks depend on outside of it is done, so that one which needs something
-of a later group is passed over until it has it. Where no group is reached, nothing runs and no ungrouped task could move
-(groups that need each other), the first one that could move at all is open: a barrier never holds a run up for good.
+of a later group is passed over until it has it. Where no group is reached, nothing runs and no ungrouped task could
+move (groups that need each other), the first one that could move at all is open: a barrier never holds a run up for
+good.
 """
 
 from __future__ import annotations
