@@ -74,5 +74,20 @@ def test_failing_blocks_what_leans_on_the_failure_and_finishes_once_mended(proje
     assert not [record for record in project.records()[before:] if record["type"] == "WORKER_DISPATCHED"]
 
 
+@pytest.mark.parametrize("example", ["together"], indirect=True)
+def test_together_resolves_its_deadlock_and_waits_for_people(project: Project, example: Path) -> None:
+    run = project.start_run()
+    question = project.wait_recorded("QUESTION", "1.3")["payload"]
+    project.call("answer", str(project.track), question["id"], "A year in numbers").expect(0)
+    project.wait_recorded("APPROVAL_ASKED", "2")
+    assert not project.recorded("WORKER_DISPATCHED", "2")
+    project.call("approve", str(project.track), "2").expect(0)
+    run.finish().expect(0)
+    lines = (example / "out" / "report.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "A year in numbers"
+    assert sorted(lines[1:]) == ["invoices", "invoices", "payments", "payments"]
+    assert [record["payload"]["rule"] for record in project.recorded("DEADLOCK_DETECTED")] == ["youngest"]
+
+
 def why(project: Project, task: str) -> Finished:
     return project.call("why", str(project.track), task).expect(0)
