@@ -32,8 +32,7 @@ class WaitView:
 def waits_for_people(state: State) -> Iterator[tuple[TaskId, WaitView]]:
     """Yield what stands at a gate, is for a person, or could start if neither run nor kind of workers were held."""
     run = state.run
-    if run is None:
-        return
+    assert run is not None, "before a run begins nothing waits"
     going = state.phase is Phase.RUNNING and not run.gave_up
     for task in state.order:
         match task.status:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -171,3 +172,9 @@ def test_an_old_attempt_of_a_verdict_is_kept_by_its_name(play: Play) -> None:
     assert last.attempt != play.attempt("a")
     assert last.attempt == AttemptId(last.attempt)
     play.result("a")
+
+
+def test_a_state_has_one_hash_whatever_kind_of_mapping_its_options_hold(play: Play) -> None:
+    plan, counts = plan_of("a"), {"gpu": 2}
+    other = Play().start(plan, resources=MappingProxyType(counts))
+    assert play.start(plan, resources=counts).machine.digest() == other.machine.digest()
