@@ -68,6 +68,8 @@ class Planned:
     """Whose call: `conductor 1` is the first one, a worker is named after its attempt."""
     call: int
     """Its number, from 1; a later one where the trouble is not possible at this."""
+    kind: str = ""
+    """Which calls are counted: `append`, `names`, …; all, where it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +153,13 @@ class Fuse:
     place: str = ""
     planned: list[Planned] = field(default_factory=list)
     places: tuple[str, ...] = PLACES
+    met: int = 0
+    """Calls that the next planned trouble has counted."""
 
     def next(self, call: str, process: ModelProcess) -> Trouble | None:
         """Tell what goes wrong at this call; None where nothing does."""
         if self.planned:
-            first = self.planned[0]
-            if process.name != first.process or process.calls < first.call:
-                return None
-            return self.planned.pop(0).trouble
+            return self._planned_at(call, process)
         self.left -= 1
         if self.left > 0 or not self.waiting:
             return None
@@ -167,6 +168,16 @@ class Fuse:
         self.left = self.random.randint(1, self.troubles.apart)
         self.place = self.random.choice(self.places)
         return self.waiting.pop()
+
+    def _planned_at(self, call: str, process: ModelProcess) -> Trouble | None:
+        first = self.planned[0]
+        if process.name != first.process or first.kind not in ("", call):
+            return None
+        self.met += 1
+        if self.met < first.call and (first.kind or process.calls < first.call):
+            return None
+        self.met = 0
+        return self.planned.pop(0).trouble
 
     def add(self, odd: Random, kinds: Iterable[Trouble]) -> None:
         """Let these happen among the others."""
