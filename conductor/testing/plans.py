@@ -103,6 +103,12 @@ def _supervised(odd: Random, task: TaskSpec) -> TaskSpec:
     )
 
 
+def side_by_side(plan: Plan) -> Plan:
+    """Take away what keeps the tasks of a plan apart."""
+    free = (replace(task, depends_on=(), files=(), reads=(), resources=(), effect="pure_read") for task in plan.tasks)
+    return replace(plan, tasks=tuple(free), groups=())
+
+
 def edited(random: Random, plan: Plan) -> Plan:
     """Make the plan that somebody made of one of `random_plan`, with a few edits: it may have other tasks, less of
     them, other dependencies, another order."""

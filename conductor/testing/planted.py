@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -36,14 +36,8 @@ from conductor.runtime.attempts import Attempts
 from conductor.runtime.driver import Driver
 from conductor.runtime.inbound import Inbound, entry_of
 from conductor.runtime.messages import Messages
-
-Plant = Callable[[], AbstractContextManager[object]]
-
-
-def _replace(owner: Any, name: str, planted: Callable[..., object]) -> Plant:
-    """A bug that stands in the place of one function."""
-    return lambda: mock.patch.object(owner, name, planted)
-
+from conductor.testing.planted_supervision import SUPERVISION, Plant
+from conductor.testing.planted_supervision import replaced as _replace
 
 # --- a sync is dropped ----------------------------------------------------------------------------------------------
 
@@ -316,5 +310,6 @@ PLANTED: dict[str, Plant] = {
     "repair-leaves-a-gap": _replace(_Repair, "_publish_lost", lambda self, span, reason: None),
     "cut-untold": _replace(losses, "mark_cut", lambda folders: None),
     "strangers-taken-for-own": _replace(strangers, "_not_found_again", lambda unknown, replayed: []),
+    **SUPERVISION,
 }
 """A context for each: the bug is there as long as it lasts."""

@@ -10,24 +10,24 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from bus import layout
-from bus.errors import BusCorrupt, BusError, HeldByOther
 from bus.wire import AttemptId, Message, Record, WorkerSpec
 from conductor.core.task import Plan
-from conductor.errors import ConductorError
 from conductor.plan import frozen
 from conductor.testing.disk import Killed, ModelDisk, ModelProcess
 from conductor.testing.disk.inodes import File
 from conductor.testing.fakes import FakeClock
 from conductor.testing.ledger import Ledger, LedgerBroken, demand
-from conductor.testing.plans import edited, random_options, random_plan, supervised_plan
+from conductor.testing.plans import edited, random_options, random_plan, side_by_side, supervised_plan
 from conductor.testing.simulated import chance, checks
 from conductor.testing.simulated.accounts import Accounts
 from conductor.testing.simulated.command import SimulatedCommand
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
 from conductor.testing.simulated.errands import ERRANDS
+from conductor.testing.simulated.judge import Judge
 from conductor.testing.simulated.operator import SimulatedOperator
 from conductor.testing.simulated.repairs import Repairs
 from conductor.testing.simulated.strikes import Strikes
@@ -72,14 +72,10 @@ class Simulation:
         self.odd = Random(f"odd {seed}")
         self.troubles = troubles or Troubles()
         self.durability = durability or random.choice(("power", "power", "process"))
-        supervised = self.odd.random() < self.troubles.supervised
-        self.plan = plan or random_plan(random, random.randint(1, 5))
-        if supervised and plan is None:
-            self.plan = supervised_plan(self.odd, self.plan)
-        self.options = random_options(random, self.odd, supervised=supervised, seed=seed, durability=self.durability)
+        self._setting(plan)
         self.clock = FakeClock()
         self.disk = ModelDisk(random)
-        self._late = self.disk.late = random.choice(self.troubles.late)
+        self.late = self.disk.late = random.choice(self.troubles.late)
         self.disk.is_late = _is_handed_in
         self.disk.faults.no_links = self.odd.random() < self.troubles.no_links
         self.tiny = self.odd.random() < self.troubles.tiny
@@ -87,7 +83,6 @@ class Simulation:
         self.accounts = Accounts(Ledger(self.plan, self.options))
         self.set_plan(self.plan)
         self.traffic = Traffic()
-        self.talkative = self.odd.choice(self.troubles.talkative)
         self.moment = 0
         self.workers: dict[AttemptId, SimulatedWorker] = {}
         self.conductor: SimulatedConductor | None = None
@@ -98,6 +93,7 @@ class Simulation:
         self.records: list[Record] = []
         """The journal, as of the last recovery."""
         self.recoveries = 0
+        """How often a start has read the journal."""
         rare = rarely(self.odd, self.troubles)
         self._errands = [kind for kind in rare if isinstance(kind, Errand)]
         self._rounds = rounds + len(self._errands)
@@ -109,7 +105,7 @@ class Simulation:
         self._started = 0
         self.conductors: list[SimulatedConductor] = []
         """All that live."""
-        self._alone: set[SimulatedConductor] = set()
+        self.alone: set[SimulatedConductor] = set()
         """Those beside which no other lived at their start."""
         self._still_until = math.inf
         """When whoever stands still in the midst of a call goes on at the latest."""
@@ -118,10 +114,24 @@ class Simulation:
         """Whether an error is on its way out: nobody goes on in what cleans up behind it."""
         self._patient_until = self.clock.mono + PATIENCE
         self.repairs = Repairs(self)
+        self.judge = Judge(self)
         self.disk.process("shell").mkdir("/track")
         self.disk.root.sync()
         self.operator = SimulatedOperator(self, self.odd.choice(self.troubles.whims))
         self.strikes = Strikes(self, [kind for kind in rare if isinstance(kind, Trouble)])
+
+    def _setting(self, plan: Plan | None) -> None:
+        """Draw what is to be done, and by which rules."""
+        random, odd = self.random, self.odd
+        supervised, crowded = odd.random() < self.troubles.supervised, odd.random() < self.troubles.crowded
+        self.talkative = 0.9 if crowded else odd.choice(self.troubles.talkative)
+        self.plan = plan or random_plan(random, random.randint(1, 5))
+        if supervised and plan is None:
+            self.plan = supervised_plan(odd, self.plan)
+        fixed = {"seed": self.seed, "durability": self.durability}
+        self.options = random_options(random, odd, supervised=supervised, **fixed)
+        if crowded:
+            self.plan, self.options = side_by_side(self.plan), replace(self.options, max_workers=5)
 
     def run(self) -> Simulation:
         """Play it to its end. Raises LedgerBroken, InvariantBroken, or whatever else the program let out."""
@@ -182,7 +192,7 @@ class Simulation:
             checks.check_nothing_early(self.disk)
         self._started += 1
         made = (ERRANDS[errand] if errand else SimulatedConductor)(self, self._started)
-        self._alone = set() if self.conductors else {made}
+        self.alone = set() if self.conductors else {made}
         if not self.strikes.disk_is_well:
             self.strikes.excuse(made)
         self.conductors.append(made)
@@ -346,91 +356,9 @@ class Simulation:
         self._rounds -= 1
         return self._rounds >= 0
 
-    def recovered(self, conductor: SimulatedConductor) -> None:
-        """Check everything."""
-        self.recoveries += 1
+    def happens(self) -> None:
+        """Something is recorded, or begins anew: what comes next may take its time."""
         self._patient_until = self.clock.mono + PATIENCE
-        self.say(conductor, f"has recovered, epoch {conductor.epoch}")
-        if conductor is not self.conductor:  # of one that was replaced meanwhile nothing is known but its name
-            return
-        if self.repairs.damage is None or self.repairs.has_mended(conductor.replayed.last_seq):
-            self._check(conductor)
-
-    def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
-        """Remember what was acknowledged, unless another conductor has taken over since."""
-        self._patient_until = self.clock.mono + PATIENCE
-        for record in records:
-            self.say(conductor, f"{record.seq} {record.type} {record.attempt or record.task or ''}")
-        if conductor is not self.conductor:
-            return
-        self.accounts.recorded(records)
-        for record in records:
-            if record.type == "GRANT_GONE" and record.payload["how"] == "taken":
-                self.traffic.taken.add(record.payload["grant"])
-            elif record.type == "DEADLOCK_DETECTED":
-                members = [member["attempt"] for member in record.payload["members"]]
-                self.traffic.check_deadlock(members, conductor.replayed.machine.state, since=conductor.began)
-
-    def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
-        """There must have been one that held the track; if it still does, it goes on with the run."""
-        self.say(conductor, "is refused")
-        demand(conductor not in self._alone, f"the track is held by nobody, and yet: {error.message}")
-        if conductor is self.conductor:
-            self.conductor = next((one for one in self.conductors if one.alive and self.holds_track(one)), None)
-
-    def held_up(self, conductor: SimulatedConductor, error: ConductorError) -> None:
-        """Something must live that could not be ended, or is out of sight."""
-        self.say(conductor, f"begins no run: {error.message}")
-        living = [one for one in self.workers.values() if one.alive or one.command_lives]
-        demand(
-            any(one.is_doomed or one.contained for one in living) or conductor is not self.conductor,
-            f"nothing is left, and yet: {error.message}",
-        )
-
-    def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
-        """An error needs a reason, and damage has none."""
-        self.say(conductor, f"gives up: {error.message}")
-        if conductor is not self.conductor:  # it was replaced: whatever it saw was not meant for it
-            return
-        excused = self.strikes.excuses(conductor) or self.strikes.foreign.surprises(conductor)
-        if self.repairs.damage is not None or self._are_strangers(error):
-            excused = True
-        elif isinstance(error, BusCorrupt):
-            excused = False
-        if not excused:
-            raise LedgerBroken(f"{conductor.name} gives up: {error.message}") from error
-        conductor.wake_at = self.clock.mono
-
-    def _are_strangers(self, error: BusError) -> bool:
-        """Tell whether a run is refused because workers live of which a journal that was cut does not tell."""
-        cut = self.disk.find(f"{BUS}/{layout.CUT}") is not None
-        return (
-            cut
-            and "of which the journal does not tell" in error.message
-            and any(one.alive for one in self.workers.values())
-        )
-
-    # --- checks -----------------------------------------------------------------------------------------------------
-
-    def _check(self, conductor: SimulatedConductor) -> None:
-        live, foreign = conductor.replayed, self.strikes.foreign
-        if not foreign.spares(conductor):
-            return
-        found = checks.read_journal(self.disk, placed=not self.strikes.has_usurped)
-        self.records = found.records
-        demand(live.digest() == found.state.digest(), "a replay of the whole journal is not the live state")
-        folders = [layout.INBOX, layout.QUARANTINE] if self._late else [layout.INBOX]
-        lying = {name for folder in folders for name in self.disk.names(f"{BUS}/{folder}")}
-        self.accounts.check(self.records, lying, gone=found.gone, ended=live.machine.ended)
-        names = [name for at in (layout.CONTROL, layout.QUARANTINE) for name in self.disk.names(f"{BUS}/{at}")]
-        self.accounts.check_orders(self.records, names)
-        if not found.gone:
-            checks.check_state(live, self.accounts.ledger)
-        foreign.check()
-        if not self.strikes.excuses(conductor) and not found.gone:  # what could not be written is projected later
-            self.repairs.events_follow = True
-            checks.check_events(self.disk, self.records, self.accounts.ledger.shown)
-        checks.check_quarantine(self.disk, cut=self.disk.boots > 1, repaired=self.repairs.any)
 
     def _finish(self) -> None:
         """Start and end once more with nothing going wrong, and look at what is there."""

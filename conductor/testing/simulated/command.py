@@ -110,8 +110,10 @@ class SimulatedCommand:
     # --- locks and waits --------------------------------------------------------------------------------------------
 
     def _lock(self, hand: FileHand) -> Pauses[None]:
-        """Ask for locks, and wait for them, perhaps not for ever."""
+        """Ask for locks, perhaps in exchange for others, and wait for them, perhaps not for ever."""
         odd = self._world.odd
+        if odd.random() < 0.3:
+            self._give_back(hand)
         wanted = tuple((key, odd.random() < 0.25) for key in odd.sample(KEYS, k=odd.choice((1, 1, 2, 3))))
         until = self._world.clock.mono + odd.choice((FOREVER, FOREVER, 40.0))
         yield from locked(self._world, self, hand, wanted, until)

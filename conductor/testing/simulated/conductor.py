@@ -68,13 +68,13 @@ class SimulatedConductor:
             self._step()
         except HeldByOther as error:
             self.process.kill()
-            self._world.refused(self, error)
+            self._world.judge.refused(self, error)
         except BusError as error:
             self._leave()
-            self._world.gave_up(self, error)
+            self._world.judge.gave_up(self, error)
         except ConductorError as error:
             self._leave()
-            self._world.held_up(self, error)
+            self._world.judge.held_up(self, error)
 
     def _step(self) -> None:
         if self._driver is None:
@@ -98,7 +98,7 @@ class SimulatedConductor:
         world = self._world
         self._host = host = open_host(BUS, durability=world.durability, fs=self.process, follower=self.replayed)
         self.epoch = host.epoch
-        world.recovered(self)
+        world.judge.recovered(self)
         first = self._first(host, self.replayed)
         if first is None:  # as in a session: no loop will run, which would do this
             Inbound(host, self.replayed.messages, lambda text: world.say(self, text)).forget_recorded()
@@ -235,7 +235,7 @@ class _Observer:
         self._conductor = conductor
 
     def recorded(self, records: list[Record]) -> None:
-        self._world.recorded(self._conductor, records)
+        self._world.judge.recorded(self._conductor, records)
 
     def tick(self) -> float | None:
         return None

@@ -56,7 +56,7 @@ class Resetting(Stopping):
         named = world.odd.sample(known, k=min(len(known), world.odd.choice((0, 1, 1, 2))))
         done = take_back(host, replayed, named, WHO, world.clock)
         world.say(self, f"has set back {', '.join(done.tasks)}")
-        world.recorded(self, [record for record in host.records() if record.seq > before])
+        world.judge.recorded(self, [record for record in host.records() if record.seq > before])
 
     def _is_done(self) -> bool:
         return False
@@ -72,7 +72,7 @@ class Repairing(SimulatedConductor):
         if world.repairs.damage is None:
             host = open_host(BUS, durability=world.durability, fs=self.process, follower=self.replayed)
             self.epoch = host.epoch
-            world.recovered(self)
+            world.judge.recovered(self)
             host.close()
             world.repairs.do_damage(self)
         else:

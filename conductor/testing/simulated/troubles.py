@@ -91,6 +91,8 @@ class Troubles:
     """How likely a command fails."""
     talkative: tuple[float, ...] = (0.0, 0.0, 0.3, 0.9)
     """How likely a command locks, waits or asks when it does something; one of these is drawn."""
+    crowded: float = 0.1
+    """How likely all tasks run side by side, and do little but lock, wait and ask."""
     supervised: float = 0.3
     """How likely a run has gates, tasks for people, locks, effects, and limits."""
     whims: tuple[int, ...] = (0, 0, 2, 5)
@@ -106,7 +108,16 @@ class Troubles:
 
 
 CALM = Troubles(
-    kinds=(), failure=0.0, talkative=(0.0,), whims=(0,), supervised=0.0, late=(0.0,), rare=(), no_links=0.0, tiny=0.0
+    kinds=(),
+    failure=0.0,
+    talkative=(0.0,),
+    crowded=0.0,
+    supervised=0.0,
+    whims=(0,),
+    late=(0.0,),
+    rare=(),
+    no_links=0.0,
+    tiny=0.0,
 )
 """Nothing goes wrong."""
 

@@ -6,10 +6,8 @@ from collections.abc import Collection, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from bus.errors import BusError, HeldByOther
-from bus.wire import AttemptId, Message, Record, WorkerSpec
+from bus.wire import AttemptId, Message, WorkerSpec
 from conductor.core.task import Plan, RunOptions
-from conductor.errors import ConductorError
 from conductor.testing.disk import ModelProcess
 from conductor.testing.fakes import FakeClock
 from conductor.testing.simulated.accounts import Accounts
@@ -18,7 +16,7 @@ from conductor.testing.simulated.troubles import Troubles
 
 if TYPE_CHECKING:
     from conductor.testing.simulated.command import SimulatedCommand
-    from conductor.testing.simulated.conductor import SimulatedConductor
+    from conductor.testing.simulated.judge import Judge
     from conductor.testing.simulated.repairs import Repairs
     from conductor.testing.simulated.worker import SimulatedWorker
 
@@ -58,6 +56,8 @@ class World(Protocol):
     troubles: Troubles
     accounts: Accounts
     repairs: Repairs
+    judge: Judge
+    """Who is told what a conductor does."""
     traffic: Traffic
     talkative: float
     """How likely a command locks, waits or asks when it does something."""
@@ -104,18 +104,3 @@ class World(Protocol):
 
     def another_round(self) -> bool:
         """Tell whether a conductor that finds a round ended, and work left, begins another."""
-
-    def recovered(self, conductor: SimulatedConductor) -> None:
-        """A conductor has replayed the journal. Raises LedgerBroken where something was lost."""
-
-    def recorded(self, conductor: SimulatedConductor, records: list[Record]) -> None:
-        """These records were acknowledged."""
-
-    def refused(self, conductor: SimulatedConductor, error: HeldByOther) -> None:
-        """A conductor could not start, because another one holds the track."""
-
-    def held_up(self, conductor: SimulatedConductor, error: ConductorError) -> None:
-        """A conductor began no run, as something of an earlier one lives. Raises LedgerBroken where nothing does."""
-
-    def gave_up(self, conductor: SimulatedConductor, error: BusError) -> None:
-        """A conductor ended with an error. Raises LedgerBroken where there was no reason for one."""
