@@ -28,7 +28,7 @@ class Ledger:
         """Tasks that are complete and were not taken back since, as of the last check."""
         self.shown: set[TaskId] = set()
         """Tasks of which the newest word is TASK_COMPLETE."""
-        self._void: set[AttemptId] = set()
+        self.void: set[AttemptId] = set()
         """Attempts whose work does not count any more: their task was reset, or taken out of the plan."""
 
     def finished(self, task: TaskId, attempt: AttemptId, *, success: bool) -> None:
@@ -44,7 +44,7 @@ class Ledger:
         running = [*alive, task]
         demand(len(set(running)) == len(running), f"two workers of {task} live")
         demand(specs.keys() >= set(running), f"{task} started beside a worker of a task that is not in the plan")
-        done = {of for attempt, of in self.succeeded.items() if attempt not in self._void}
+        done = {of for attempt, of in self.succeeded.items() if attempt not in self.void}
         for dependency in specs[task].depends_on:
             by_hand = dependency in specs and specs[dependency].manual  # the records tell: see `Story`
             demand(by_hand or dependency in done, f"{task} started before {dependency} was done")
@@ -69,7 +69,7 @@ class Ledger:
         story = Story(self._plan, plans)
         for record in records:
             story.take(record)
-        self.done, self.shown, self._void = story.done, story.shown, story.void
+        self.done, self.shown, self.void = story.done, story.shown, story.void
 
     def check_some(self, records: list[Record]) -> None:
         """Check what must hold of any records of a journal. Raises LedgerBroken."""

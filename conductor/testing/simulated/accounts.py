@@ -81,6 +81,7 @@ class Accounts:
             self.messages.pop(record.id, None)
             if record.type == "CONTROL":
                 self.orders.pop(str(record.payload["who"]), None)
+                self.ledger.void.clear()  # what an order took back may be done again
             if record.type == "WORKER_DISPATCHED" and record.attempt:
                 if record.attempt in self._cut_off:  # its folder may have gone with the power, and nobody knows of it
                     self.ran.discard(record.attempt)

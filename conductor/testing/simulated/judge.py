@@ -74,7 +74,10 @@ class Judge:
         if conductor is not sim.conductor:  # it was replaced: whatever it saw was not meant for it
             return
         excused = sim.strikes.excuses(conductor) or sim.strikes.foreign.surprises(conductor)
-        if sim.repairs.damage is not None or self._are_strangers(error):
+        if self._are_strangers(error):
+            excused = True
+            sim.operator.may_end_strangers()
+        elif sim.repairs.damage is not None:
             excused = True
         elif isinstance(error, BusCorrupt):
             excused = False

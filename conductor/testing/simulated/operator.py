@@ -64,6 +64,13 @@ class SimulatedOperator:
         self.process.kill()
         self.process = self._sim.process(self.name)
 
+    def may_end_strangers(self) -> None:
+        """A run is refused because workers live that no journal tells of; they may wait for each other for ever."""
+        if self._odd.random() < 0.2:
+            for worker in self._sim.idle_workers():
+                self._sim.say(worker, "is ended by the operator")
+                worker.kill(command_too=True)
+
     def step(self) -> None:
         """Look, and give an order."""
         odd, conductor = self._odd, self._sim.conductor
