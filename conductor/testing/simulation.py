@@ -243,6 +243,11 @@ class Simulation:
         self.say(None, f"the plan is edited: {', '.join(task.id for task in self.plan.tasks)}")
 
     @property
+    def is_over(self) -> bool:
+        """Whether nobody will take care of the workers that are left: no journal tells of them."""
+        return self.conductor is None and self._over and not self._errands and self.repairs.damage is None
+
+    @property
     def may_nest(self) -> bool:
         """Whether somebody else may go on in the middle of a call."""
         return len(self._stack) < MAX_DEPTH

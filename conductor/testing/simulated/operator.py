@@ -77,6 +77,8 @@ class SimulatedOperator:
         if self.process.dead:
             self.comes_back()
         self.wake_at = self._sim.clock.mono + odd.choice((5.0, 30.0, 120.0))
+        if self._sim.is_over:
+            self.may_end_strangers()
         if conductor is None or not conductor.epoch or conductor.replayed.machine.ended:
             return
         state = conductor.replayed.machine.state
