@@ -35,7 +35,7 @@ def reload(track: str, as_json: bool, bus_dir: str | None) -> int:
 
 def _say(steered: Steered, result: Result) -> str:
     if not result.live:
-        return "recorded: the plan is read again."
+        return "recorded: the run goes on with the plan as it is now."
     changes = _changes(list(steered.reader.records(result.seq)))
     if changes is None:
         return "the plan is being read again."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 
 from bus.host import FileHost, open_host
 from bus.reader import open_reader
@@ -21,9 +22,10 @@ from conductor.core.wait_events import GrantGone
 from conductor.core.waits import name_of
 from conductor.errors import ConductorError
 from conductor.runtime.clock import Clock, SystemClock
-from conductor.runtime.controls import Controls
+from conductor.runtime.controls import Controls, Reload
+from conductor.runtime.reloading import Reloading
 from conductor.runtime.replay import Replayed
-from conductor.runtime.start import Request
+from conductor.runtime.start import Request, places_of
 from conductor.runtime.waiting import Waiting
 
 
@@ -42,14 +44,18 @@ def record(
     ) as host:
         if replayed.run is None:
             raise ConductorError("usage", "the track was never run: there is nothing to steer", path=str(request.track))
-        return _Desk(host, replayed, SystemClock()).take(ControlReceived(verb, who, target, text, ahead=True))
+        places = places_of(request, Path(replayed.run.project))
+        reload = Reloading(host, request.track, places, request.environ).read
+        order = ControlReceived(verb, who, target, text, ahead=True)
+        return _Desk(host, replayed, SystemClock(), reload).take(order)
 
 
 class _Desk:
     """Records facts in the place of a conductor, without deciding anything."""
 
-    def __init__(self, host: FileHost, replayed: Replayed, clock: Clock) -> None:
+    def __init__(self, host: FileHost, replayed: Replayed, clock: Clock, reload: Reload) -> None:
         self._host = host
+        self._controls = Controls(replayed.machine, reload)
         self._replayed = replayed
         self._clock = clock
         self._records: list[Record] = []
@@ -65,7 +71,7 @@ class _Desk:
         for fact in (*changes.gone, *changes.come):
             self._stage(fact, "conductor")
         taken = {name_of(grant.attempt, grant.id): grant for grant in self._host.grants()}
-        completed = Controls(self._replayed.machine, _no_reload).complete(order)
+        completed = self._controls.complete(order)
         order = completed.order
         instructions = self._stage(order, order.who)
         for fact in completed.facts:
@@ -99,10 +105,6 @@ class _Desk:
             status = self._state.tasks[id].status
             if isinstance(status, Running):
                 self._host.revoke(status.attempt, "cancelled")
-
-
-def _no_reload(state: State) -> str:
-    return "no run is under way, and the next one reads the plan anyway"
 
 
 def _grant_of(fact: Fact) -> str:

@@ -131,8 +131,13 @@ def _start(
     notes: tuple[str, ...] = (),
 ) -> Start:
     check_recordable(project, "the project")
-    places = Places(str(request.track), str(project), str(request.bus), request.environ.get("PATH", os.defpath))
+    places = places_of(request, project)
     return Start(first, plan, options, resolve_settings(config), places, notes)
+
+
+def places_of(request: Request, project: Path) -> Places:
+    """Return where a run of a request works."""
+    return Places(str(request.track), str(project), str(request.bus), request.environ.get("PATH", os.defpath))
 
 
 def _checked(start: Start, replayed: Replayed) -> Start:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from bus.errors import HeldByOther
+from bus.wire import TaskId
 from conductor.cli import ordering, steering
 from conductor.cli.main import VERBS, run_command_line
 from conductor.cli.operator import operator
 from conductor.core.events import ControlReceived
+from conductor.core.wait_events import GrantSeen, WaitBegan
 from conductor.runtime import orders
 from conductor.runtime.start import Request
 from tests.unit.cli.conftest import Story
@@ -24,6 +26,8 @@ NODES = """  nodes:
     - {id: "3", name: "Third", run: [x]}
     - {id: "4", name: "Gated", run: [x], approve: before}
     - {id: "5", name: "By hand", agent: manual}
+    - {id: "6", name: "Gated too", run: [x], approve: before}
+    - {id: "7", name: "By hand too", agent: manual}
 """
 
 STEERING = [name for name, verb in VERBS.items() if verb.section == "Steer" and name not in ("stop", "reset")]
@@ -187,6 +191,42 @@ def test_requirement_37_each_verb_is_refused_inside_a_worker_of_the_track(
     assert conductor.taken == []
 
 
+def set_the_stage(story: Story) -> list[list[str]]:
+    """Let every verb mean something; return their command lines, in an order in which they do."""
+    attempt = story.attempt("1")
+    story.tell(GrantSeen(TaskId("1"), attempt, "0000000a", ("a.py",), False, 1))
+    story.tell(WaitBegan(TaskId("1"), attempt, "1a2b3c4d", "question", (), text="which?"))
+    story.end("3", 3)
+    track = str(story.track)
+    return [
+        ["steer", track, "1", "faster"],
+        ["answer", track, "1", "the second"],
+        ["unlock", track, "a.py", "--force"],
+        ["retry", track, "3"],
+        ["approve", track, "4"],
+        ["reject", track, "6"],
+        ["complete", track, "5"],
+        ["fail", track, "7"],
+        ["cancel", track, "2"],
+        ["reload", track],
+        ["pause", track],
+        ["resume", track],
+    ]
+
+
+def test_each_verb_gives_its_order(conductor: Conductor, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = set_the_stage(conductor.story)
+    assert {line[0] for line in lines} == set(STEERING)
+    for line in lines:
+        assert run_command_line(line) == 0, capsys.readouterr()
+        said = capsys.readouterr().out
+        assert said.endswith(f"Look on:  conductor status {conductor.story.track}\n")
+    targets = ["1", "1a2b3c4d", "a.py", "3", "4", "6", "5", "7", "2", None, None, None]
+    assert [(verb, target) for verb, target, *_ in conductor.taken] == [
+        (line[0], target) for line, target in zip(lines, targets, strict=True)
+    ]
+
+
 # --- without a conductor --------------------------------------------------------------------------------------------
 
 
@@ -214,6 +254,20 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setattr(orders, "record", desk.record)
     monkeypatch.setattr(steering, "pause", lambda _: None)
     return desk
+
+
+def test_each_verb_records_its_order_where_no_conductor_lives(
+    story: Story, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(NODES)
+    lines = set_the_stage(story)
+    story.die()
+    for line in lines[:-1]:  # nothing is paused: the order was not really recorded
+        assert run_command_line([*line, "--json"]) == 0, capsys.readouterr()
+        said = json.loads(capsys.readouterr().out)
+        assert (said["state"], said["conductor"]) == ("recorded", False)
+    assert [one.verb for one in desk.recorded] == [line[0] for line in lines[:-1]]
+    assert json.loads(call(capsys, "resume", story, "--json"))["state"] == "unchanged"
 
 
 def test_without_a_conductor_an_order_is_recorded_in_its_place(
