@@ -34,6 +34,8 @@ class Doors:
     def look(self) -> tuple[list[Door], list[Door]]:
         """Look at the state anew; return the doors that were opened and those that were closed."""
         state = self._state
+        if self._stages is None and not state.providers and not self._kinds:
+            return [], []
         kinds = frozenset(kind for kind, pause in state.providers.items() if pause.probe != "")
         opened: list[Door] = [(PROVIDER, kind) for kind in sorted(self._kinds - kinds)]
         closed: list[Door] = [(PROVIDER, kind) for kind in sorted(kinds - self._kinds)]

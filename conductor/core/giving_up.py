@@ -65,15 +65,14 @@ def left_behind(state: State, run: Run) -> AttemptEnded | None:
 
     While another attempt runs, or may still come, or a person may move the run on, it can wait: it may yet go.
     """
-    running = [state.tasks[id] for id in state.running]
-    if not running or state.reconciling or any(task.life is None or task.life.life != UNKILLABLE for task in running):
+    if not state.running or state.reconciling or any(not _unkillable(state.tasks[id]) for id in state.running):
         return None
     if goes_on(run) and (state.tally[Backoff] or state.tally[AwaitsApproval] or state.tally[Manual]):
         return None
     pauses = [pause for pause in state.providers.values() if pause.error_class != BREAKER or pause.probe is None]
     if goes_on(run) and state.tally[Ready] and (run.paused_by or pauses):
         return None
-    task = running[0]
+    task = state.tasks[next(iter(state.running))]
     assert isinstance(task.status, Running)
     assert task.life is not None
     return AttemptEnded(
@@ -87,6 +86,10 @@ def left_behind(state: State, run: Run) -> AttemptEnded | None:
         exit=None,
         evidence=dict(task.life.evidence),
     )
+
+
+def _unkillable(task: Task) -> bool:
+    return task.life is not None and task.life.life == UNKILLABLE
 
 
 def keeps_work(state: State) -> bool:
