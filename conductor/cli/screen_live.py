@@ -18,13 +18,14 @@ from bus.wire import Record, TaskId
 from conductor.cli.escape import shortened
 from conductor.cli.frame import Row, Totals, bar, cells, rest_line, totals_text, visible, where_line
 from conductor.cli.output import STATUS_GLYPH, STATUS_STYLE
-from conductor.cli.phrases import BEGINS, draining, is_order, is_question, phrase
+from conductor.cli.phrases import BEGINS, draining, is_order, phrase
 from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.seen import as_seen
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.terminal import SHOW_CURSOR, Suspension, in_background
 from conductor.cli.track import Track
+from conductor.cli.way_on import way_on
 from conductor.core.view import RunView
 from conductor.core.wording import person
 from conductor.runtime.clock import Clock, SystemClock
@@ -117,10 +118,8 @@ class LiveScreen:
         for record in records:
             if record.type in NOTED or is_order(record):
                 self.note(phrase(record))
-            elif is_question(record):
-                self.note(
-                    f"{record.task} {phrase(record)}: {self._track.command('answer', record.payload['wait'], 'TEXT')}"
-                )
+            elif (command := way_on(self._track, record)) is not None:
+                self.note(f"{record.task} {phrase(record)}: {command}")
         if not self._live.is_started:
             self._take_again()
             if not self._live.is_started:

@@ -13,6 +13,7 @@ from conductor.cli.phrases import BEGINS, is_question, phrase
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
 from conductor.cli.track import Track
+from conductor.cli.way_on import way_on
 from conductor.core.view import RunView
 from conductor.core.wording import duration
 
@@ -92,7 +93,8 @@ class PlainScreen:
             return head + shortened(said, 300)
         name = names.get(record.task, "")
         subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
-        return f"{head}{subject}: {shortened(said, 300)}"
+        command = way_on(self._track, record)
+        return f"{head}{subject}: {shortened(said, 300)}" + (f": {one_line(command)}" if command else "")
 
     def _said(self, record: Record) -> str:
         """Return what is told of a record. How an attempt ended is told with what follows from it."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from bus.errors import HeldByOther
 from bus.wire import TaskId
+from conductor.cli.escape import short_lines
 from conductor.cli.guard import refuse_from_worker
 from conductor.cli.load import open_track
 from conductor.cli.operator import operator
@@ -173,7 +174,7 @@ def _show(steered: Steered, results: Sequence[Result], say: Say, *, as_json: boo
         print_json(data, pretty=False)
         return
     for text in texts:
-        out(text)
+        out(short_lines(text))
     if not live and any(result.order.verb not in AT_ONCE for result in results if not result.refused):
         out("No conductor lives now; the next run acts on it.")
         out(f"Run:      {steered.track.command('run')}")

@@ -104,7 +104,7 @@ def gates(track: Track, view: RunView) -> list[str]:
         tasks = [task for task in view.tasks if any(wait.kind == kind for wait in task.waits_for)]
         for task in tasks[:MOST]:
             verbs = f"{track.command(yes, task.id)}, or {track.command(no, task.id)}"
-            lines.append(f"{one_line(task.id)} {what}: {verbs}")
+            lines.append(one_line(f"{task.id} {what}: {verbs}"))
         if len(tasks) > MOST:
             lines.append(f"And {plural(len(tasks) - MOST, 'more task')} like these")
     return lines
@@ -139,6 +139,6 @@ def ways_on(track: Track, task: TaskView, state: State) -> list[str]:
         verbs += [("It is done:", "complete"), ("It failed:", "fail")]
     if task.status in ("failed", "cancelled"):
         verbs.append(("Again:", "retry"))
-    lines = [f"{label:<9} {track.command(verb, task.id)}" for label, verb in verbs]
+    lines = [one_line(f"{label:<9} {track.command(verb, task.id)}") for label, verb in verbs]
     asked = [one for one in questions_of(state) if one.task == task.id]
     return lines + [f"Answer:   {track.command('answer', one.id, 'TEXT')}" for one in asked[:MOST]]

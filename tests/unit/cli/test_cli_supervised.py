@@ -178,8 +178,17 @@ def test_lines_of_a_run_tell_of_questions_gates_and_lives(story: Story, capsys: 
     screen.start(0.0)
     screen.update(story.view, story.records, 0.0)
     said = capsys.readouterr().out
-    assert "1 First: asks: which? (question 1a2b3c4d)\n" in said
+    track = story.track
+    assert f"1 First: asks: which? (question 1a2b3c4d): conductor answer {track} 1a2b3c4d TEXT\n" in said
     assert "2 Second: quiet: no output for 10m\n" in said
-    assert "3 Gated: waits for approval to start\n" in said
-    assert "5 By hand: is for a person to do now\n" in said
+    assert f"3 Gated: waits for approval to start: conductor approve {track} 3\n" in said
+    assert f"5 By hand: is for a person to do now: conductor complete {track} 5\n" in said
     assert "waits for task" not in said
+
+
+def test_req31_names_and_questions_cannot_move_the_cursor(story: Story, page: Callable[..., str]) -> None:
+    story.start('  nodes: [{id: "5", name: "x\\u202ey", agent: manual}, {id: "1", name: "y", run: [x]}]')
+    wait(story, "1", "question", id="1a2b3c4d", text="\x1b[2J?")
+    for text in (page("status"), page("why", "5"), page("why", "1"), page("events")):
+        assert "\u202e" not in text
+        assert "\x1b" not in text
