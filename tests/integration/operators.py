@@ -6,12 +6,9 @@ import json
 import os
 from typing import Any
 
-from tests.integration.tools import Finished, Project, wait_for
+from tests.integration.tools import Finished, Project
 
 Task = dict[str, Any]
-
-LOOKS = 3.0
-"""Patience of a wait that asks the program itself: a look takes ten times as long as one at a file."""
 
 
 def order(project: Project, verb: str, *arguments: str, code: int = 0) -> Finished:
@@ -37,17 +34,6 @@ def orders(project: Project) -> list[tuple[str, str | None, str]]:
 def task(project: Project, id: str) -> Task:
     """A task as `status --json` has it."""
     return next(one for one in project.status()["tasks"] if one["id"] == id)
-
-
-def wait_for_status(project: Project, id: str, status: str, kind: str | None = None) -> Task:
-    """Wait until a task has a status, and waits for something of a kind where that is named."""
-
-    def found() -> Task | None:
-        one = task(project, id)
-        kinds = [wait["kind"] for wait in one["waits_for"]]
-        return one if one["status"] == status and (kind is None or kind in kinds) else None
-
-    return wait_for(found, f"{id} to be {status} {kind or ''}", LOOKS)
 
 
 def why(project: Project, id: str) -> str:
