@@ -16,22 +16,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-import select
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from bus.errors import AttemptRevoked, BusGone, LockBusy, NotInWorker, Shortage, TaskNotDone, WaitTimedOut
-from bus.inside import Refusals, listed, new_message, paths_of, surroundings
-from bus.wire import JsonObject, Message, TaskId
+from bus.errand import STOP_PERIOD, TELL_PERIOD, Errand
+from bus.errors import (
+    AttemptRevoked,
+    BusGone,
+    LockBusy,
+    MutexHeld,
+    NotInWorker,
+    Shortage,
+    TaskNotDone,
+)  # fmt: skip
+from bus.grants import Busy
+from bus.inside import Refusals, listed, paths_of, surroundings
+from bus.wire import JsonObject, TaskId
 
 if TYPE_CHECKING:
-    from bus.contract import Hand, Reader
-    from bus.grants import Busy, Grant, WaitFile
+    from bus.contract import Reader
+    from bus.grants import Grant
 
 MAX_TEXT = 1000
 """Characters of a progress text that the worker's status keeps; the journal has all."""
@@ -48,13 +55,11 @@ LOOK_ANYWAY = 1.0
 PERIOD = 0.2
 """Seconds between two looks for a task's end or an answer."""
 
-STOP_PERIOD = 0.5
-"""Seconds between two looks whether the attempt is to stop."""
+NO_WAIT = 1.0
+"""Seconds that even those wait who want none, for somebody who has the mutex: it is held for moments."""
 
-TELL_PERIOD = 60.0
-"""Seconds between two words of who waits."""
-
-T = TypeVar("T")
+TELL_MUTEX = 5.0
+"""Seconds after which it is told that somebody stands still with the mutex."""
 
 
 def _open_reader(root: str) -> Reader:
@@ -62,10 +67,6 @@ def _open_reader(root: str) -> Reader:
     from bus.reader import open_reader
 
     return open_reader(root)
-
-
-def _sleep(seconds: float) -> None:
-    select.select([], [], [], seconds)
 
 
 class Held:
@@ -89,36 +90,8 @@ class Held:
         self.release()
 
 
-class Client:
+class Client(Errand):
     """One attempt's talk with the conductor and with the other attempts. Not to be shared by threads."""
-
-    def __init__(
-        self,
-        hand: Hand,
-        open_reader: Callable[[], Reader],
-        *,
-        task: str | None,
-        project: str,
-        cwd: str | None = None,
-        path: str | None = None,
-        say: Callable[[str], None] | None = None,
-        sleep: Callable[[float], None] = _sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`project` is the root of file keys; relative paths are taken from `cwd` (None: the project). `path` is what
-        errors call the bus. `say` hears now and then for what is waited."""
-        self.attempt = hand.attempt
-        self._hand = hand
-        self._open_reader = open_reader
-        self._reader: Reader | None = None
-        self._task = task
-        self._project = project
-        self._cwd = cwd
-        self._path = path
-        self._say = say
-        self._sleep = sleep
-        self._clock = clock
-        self._uses: Counter[str] = Counter()
 
     @classmethod
     def from_environment(
@@ -161,6 +134,11 @@ class Client:
         """Return why the attempt is to stop; None where it is not."""
         with self._refusals("it cannot be seen whether the attempt is to stop"):
             return self._hand.revoked()
+
+    def over(self) -> str | None:
+        """Return why nothing of the attempt counts any more: as `revoked`, and also where it has its result."""
+        with self._refusals("it cannot be seen whether the attempt is over"):
+            return self._hand.over()
 
     def progress(self, percent: float, text: str = "") -> None:
         """Say how far the task is, in percent, and what it does now."""
@@ -207,16 +185,25 @@ class Client:
             wanted = [(self.key_of(path), shared) for path in paths]
         return self.lock_keys(wanted, timeout=timeout, wait=wait)
 
-    def lock_keys(self, wanted: Sequence[tuple[str, bool]], *, timeout: float | None = None, wait: bool = True) -> Held:
-        """As `lock`, for (key, shared) pairs: both modes together, all or none."""
+    def lock_keys(
+        self,
+        wanted: Sequence[tuple[str, bool]],
+        *,
+        timeout: float | None = None,
+        wait: bool = True,
+        lasting: bool = False,
+    ) -> Held:
+        """As `lock`, for (key, shared) pairs: both modes together, all or none. What is `lasting` is held until the
+        attempt is over, whatever is unlocked in it."""
+        queue = _Queue(wanted, lasting)
         with self._refusals("it cannot be locked"):
-            found = self._hand.try_lock(wanted, queue=wait)
-            if not isinstance(found, tuple):
+            found = self._try(queue, wait=wait, patience=NO_WAIT if timeout is None else min(NO_WAIT, timeout))
+            if found is None:
                 if not wait:
-                    raise LockBusy(self._held_by(found), hint="leave out --no-wait (`wait=False`) to wait for it")
-                found = self._wait_for_lock(wanted, found, timeout)
-        fresh = [grant for grant in found if self._hand.made(grant) and not self._uses[grant.id]]
-        self._uses.update(grant.id for grant in found)
+                    raise LockBusy(queue.tell(), hint="leave out --no-wait (`wait=False`) to wait for it")
+                found = self._wait_for_lock(queue, timeout)
+        fresh = [grant for grant in found if self._hand.made(grant) and not self._uses[grant.token]]
+        self._uses.update(grant.token for grant in found)
         for grant in fresh:
             mode = "shared" if grant.shared else "exclusive"
             self._send("FILE_LOCK", {**paths_of(grant.keys), "lock_type": mode, "expires_at": None, "grant": grant.id})
@@ -231,52 +218,69 @@ class Client:
     def unlock(self, *paths: str) -> tuple[str, ...]:
         """Release paths that this attempt holds, or all it holds where none are named; return the keys released."""
         with self._refusals("it cannot be unlocked"):
-            released = self._hand.unlock([self.key_of(path) for path in paths] if paths else None)
+            named = [self.key_of(path) for path in paths] if paths else None
+            released = self._patiently(lambda: self._hand.unlock(named, patience=STOP_PERIOD))
             if released:
                 self._send("FILE_UNLOCK", paths_of(released))
             return released
 
+    def lasts(self, path: str) -> bool:
+        """Tell whether a path is held until the attempt is over, whatever is unlocked: the worker took it for its
+        command."""
+        from bus.contention import covers
+
+        with self._refusals("it cannot be seen what is locked"):
+            key = self.key_of(path)
+            return any(covers(grant, key, shared=True) for grant in self._hand.lasting())
+
     def _give_back(self, grants: Sequence[Grant]) -> None:
-        with self._refusals("it cannot be unlocked"):
-            self._uses.subtract(grant.id for grant in grants)
-            unused = [grant for grant in grants if not self._uses[grant.id] and self._hand.made(grant)]
-            self._hand.release(unused)
+        with self._refusals("it cannot be unlocked"), suppress(AttemptRevoked):  # it ends with the attempt
+            self._uses.subtract(grant.token for grant in grants)
+            unused = [grant for grant in grants if not self._uses[grant.token] and self._hand.made(grant)]
             if unused:
+                self._patiently(lambda: self._hand.release(unused, patience=STOP_PERIOD))
                 self._send("FILE_UNLOCK", paths_of(tuple(key for grant in unused for key in grant.keys)))
 
-    def _wait_for_lock(
-        self, wanted: Sequence[tuple[str, bool]], busy: Busy, timeout: float | None
-    ) -> tuple[Grant, ...]:
-        state = _Queue(busy)
-        keys = [key for key, _ in wanted]
-        self._blocked(list(busy.holders), keys)
+    def _try(self, queue: _Queue, *, wait: bool, patience: float) -> tuple[Grant, ...] | None:
+        """Try once; what was in the way is kept in `queue`."""
+        try:
+            found = self._hand.try_lock(queue.wanted, queue=wait, lasting=queue.lasting, patience=patience)
+        except MutexHeld as error:
+            queue.trouble = error.message
+            return None
+        queue.trouble = None
+        if isinstance(found, tuple):
+            return found
+        queue.busy = found
+        return None
+
+    def _wait_for_lock(self, queue: _Queue, timeout: float | None) -> tuple[Grant, ...]:
+        self._blocked(list(queue.busy.holders), [key for key, _ in queue.wanted])
+        patience = STOP_PERIOD if timeout is None else min(STOP_PERIOD, timeout)
+        goes_on = self._clock()
 
         def look() -> tuple[Grant, ...] | None:
+            nonlocal goes_on
             now, changes = self._clock(), self._hand.lock_changes()
-            if changes == state.changes and now < state.look_at:
+            if changes == queue.changes and now < queue.look_at:
                 return None
-            state.changes, state.look_at = changes, now + LOOK_ANYWAY
+            queue.changes, queue.look_at = changes, now + LOOK_ANYWAY
             try:
-                found = self._hand.try_lock(wanted, queue=True)
-            except Shortage as error:  # somebody stands still with the mutex
-                if self._say is not None:
-                    self._say(error.message)
-                return None
-            if isinstance(found, tuple):
-                return found
-            state.busy = found
-            return None
+                found = self._try(queue, wait=True, patience=patience)
+            except Shortage as error:  # it may pass, and our place in the queue would be lost
+                queue.trouble, found = error.message, None
+            if queue.trouble is None:
+                goes_on = now
+            elif self._say is not None and now - goes_on >= TELL_MUTEX:
+                goes_on = now + TELL_PERIOD
+                self._say(queue.trouble)
+            return found
 
         try:
-            return self._until(look, timeout, LOCK_PERIOD, lambda: self._held_by(state.busy))
+            return self._until(look, timeout, LOCK_PERIOD, queue.tell)
         finally:
-            for wait in state.busy.waits:
+            for wait in queue.busy.waits:
                 self._hand.end_wait(wait)
-
-    def _held_by(self, busy: Busy) -> str:
-        keys = sorted({key for wait in busy.waits for key in wait.what})
-        what = listed(keys) if keys else "what is asked for"
-        return f"{what} is held, or was asked for before, by {listed(busy.holders)}"
 
     # --- waits ------------------------------------------------------------------------------------------------------
 
@@ -317,77 +321,30 @@ class Client:
             answer = self._hand.answer(id)
             if answer is not None:
                 return answer
+            self._check()
             with self._waiting("question", (), text=question, id=id) as wait:
                 self._send("QUESTION", {"id": wait.id, "text": question})
                 tell = f"question {wait.id} has no answer yet"
                 return self._until(lambda: self._hand.answer(wait.id), timeout, PERIOD, lambda: tell)
 
-    @contextmanager
-    def _waiting(self, kind: str, what: Sequence[str], *, text: str = "", id: str | None = None) -> Iterator[WaitFile]:
-        try:
-            wait = self._hand.begin_wait(kind, what, text=text, id=id)
-        except FileExistsError:  # another process of this attempt asks the same
-            wait = self._hand.begin_wait(kind, what, text=text)
-        try:
-            yield wait
-        finally:
-            self._hand.end_wait(wait)
-
-    def _until(self, look: Callable[[], T | None], timeout: float | None, period: float, tell: Callable[[], str]) -> T:
-        """Look until there is something. `timeout` is in seconds."""
-        begun = told = now = self._clock()
-        asked = begun - STOP_PERIOD
-        while True:
-            found = look()
-            if found is not None:
-                return found
-            if now - asked >= STOP_PERIOD:
-                asked = now
-                reason = self._hand.revoked()
-                if reason is not None:
-                    raise AttemptRevoked(reason)
-            now = self._clock()
-            if timeout is not None and now - begun >= timeout:
-                raise WaitTimedOut(f"after {timeout:g} s: {tell()}")
-            if self._say is not None and now - told >= TELL_PERIOD:
-                told = now
-                self._say(f"still waiting: {tell()}{self._alone()}")
-            self._sleep(period if timeout is None else min(period, begun + timeout - now))
-
-    def _alone(self) -> str:
-        with self._refusals("the conductor cannot be looked for"):
-            if self._looking().holder() is not None:
-                return ""
-        return "; no conductor runs, so what a dead worker holds is not freed before `conductor run`"
-
-    def _blocked(self, waiting_for: Sequence[str], resource: Sequence[str]) -> None:
-        self._send("BLOCKED", {"task_id": self._task, "waiting_for": list(waiting_for), "resource": list(resource)})
-
-    # --- handing in -------------------------------------------------------------------------------------------------
-
-    def _looking(self) -> Reader:
-        if self._reader is None:
-            self._reader = self._open_reader()
-        return self._reader
-
-    def _report(self, payload: Mapping[str, Any]) -> None:
-        with self._refusals("could not hand it in"):
-            self._hand.report(new_message(self.attempt, "REPORT", payload))
-
-    def _send(self, type: str, payload: JsonObject) -> Message:
-        message = new_message(self.attempt, type, payload)
-        with self._refusals("could not hand it in"):
-            self._hand.publish(message)
-        return message
-
-    def _refusals(self, what: str) -> Refusals:
-        return Refusals(self._path, what)
-
 
 class _Queue:
-    """What a wait for a lock remembers from one look to the next."""
+    """What a call for a lock remembers from one look to the next."""
 
-    def __init__(self, busy: Busy) -> None:
-        self.busy = busy
+    def __init__(self, wanted: Sequence[tuple[str, bool]], lasting: bool) -> None:
+        self.wanted = wanted
+        self.lasting = lasting
+        self.busy = Busy(())
+        self.trouble: str | None = None
+        """Why it could not even be looked who is in the way."""
         self.changes: object = None
         self.look_at = 0.0
+
+    def tell(self) -> str:
+        """Say what is waited for."""
+        what = listed(sorted({key for key, _ in self.wanted}))
+        return (
+            f"{what}: {self.trouble}"
+            if self.trouble
+            else f"{what} is held, or was asked for before, by {listed(self.busy.holders)}"
+        )

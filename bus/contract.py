@@ -332,22 +332,41 @@ class Hand(Protocol):
         which only its foreign parts can be (`report`, `final_record`).
         """
 
-    def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool = False) -> tuple[Grant, ...] | Busy:
+    def over(self) -> str | None:
+        """Return why nothing of the attempt counts any more: the reason of a stop, or that it has its result. None as
+        long as it does. For what runs in the attempt; its worker looks at `revoked`."""
+
+    def try_lock(
+        self,
+        wanted: Iterable[tuple[str, bool]],
+        *,
+        queue: bool = False,
+        lasting: bool = False,
+        patience: float | None = None,
+    ) -> tuple[Grant, ...] | Busy:
         """Lock (canonical key, shared) pairs for the attempt, all or none; return the grants that cover them.
 
         What the attempt holds already is no hindrance, and is returned where it covers all. With `queue` a busy call
         leaves a place in the queue, which a later call with the same pairs goes on from and which `end_wait`, or the
-        end of this process, gives up. Raises OSError, BusError, ValueError for pairs that cannot be locked.
+        end of this process, gives up. What is `lasting` no `unlock` ends, only the end of the attempt. Who makes grants
+        is alone for a moment; `patience`: seconds to wait for that, 30 by default. Raises AttemptRevoked where the
+        attempt is `over`, Shortage where another program stands still in that moment, OSError, BusError, ValueError for
+        pairs that cannot be locked.
         """
 
-    def unlock(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Release these keys, or all of the attempt; return those that it held."""
+    def unlock(self, keys: Iterable[str] | None = None, *, patience: float | None = None) -> tuple[str, ...]:
+        """Release these keys, or all of the attempt; return those that it held. What is `lasting` stays. `patience`,
+        Shortage: as `try_lock`."""
 
-    def release(self, grants: Iterable[Grant]) -> None:
-        """Release these grants of the attempt. Idempotent."""
+    def release(self, grants: Iterable[Grant], *, patience: float | None = None) -> None:
+        """Release these grants of the attempt, and what is left of them where a part was unlocked; what is `lasting`
+        stays. Idempotent. `patience`, Shortage: as `try_lock`."""
+
+    def lasting(self) -> tuple[Grant, ...]:
+        """Return the grants of the attempt that no `unlock` ends."""
 
     def made(self, grant: Grant) -> bool:
-        """Tell whether this hand made the grant: it did not only get it back."""
+        """Tell whether this hand made the grant, or what it is a part of: it did not only get it back."""
 
     def lock_changes(self) -> object:
         """Return a value that is another one once a grant or a wait has come or gone, except perhaps for the second of

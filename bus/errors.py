@@ -65,6 +65,10 @@ class Shortage(BusError):
     is there; try again later."""
 
 
+class MutexHeld(Shortage):
+    """Another program stands still while it has the mutex of the file locks."""
+
+
 class AttemptExists(BusError):
     """The attempt's folder is there already, although the journal does not tell that it was launched: the journal lost
     its end. Whatever is in the folder happened, so it is taken over and never launched again."""
@@ -88,11 +92,16 @@ class WaitTimedOut(BusError):
     """What was waited for did not come in time."""
 
 
+ENDED = "ended"
+"""Why a program of an attempt has nothing to do any more: its worker has written the result."""
+
+
 class AttemptRevoked(BusError):
-    """The attempt is to stop: whoever waits in it ends."""
+    """The attempt is to stop, or has ended (`ENDED`): whoever waits in it ends."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"this attempt is being stopped: {reason}")
+        over = "this attempt is over: it has its result, and nothing more of it counts"
+        super().__init__(over if reason == ENDED else f"this attempt is being stopped: {reason}")
         self.reason = reason
 
 

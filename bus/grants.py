@@ -19,9 +19,11 @@ class Grant:
     shared: bool
     """Whether others may hold the same keys, shared as well."""
     token: int
-    """Grows with each grant of this bus."""
+    """Grows with each grant of this bus. What is left of a grant of which a part was released keeps it."""
     since: str = ""
     """Wall clock, for people."""
+    lasting: bool = False
+    """Whether no `unlock` of the attempt ends it: its worker took it for its command."""
 
 
 @dataclass(frozen=True, slots=True)

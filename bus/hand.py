@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bus import layout, presence
 from bus._fs import FileSystem, Refused
-from bus.errors import AlreadyFinished, BusGone
+from bus.errors import ENDED, AlreadyFinished, BusGone
 from bus.folders import Folders, open_folders
 from bus.process import pass_on_shortage
 from bus.publish import publish
@@ -90,6 +90,18 @@ class FileHand:
         except Refused as error:
             return f"unreadable order to stop: {error}"
         return reason_of(data)
+
+    def over(self) -> str | None:
+        """Return why nothing of the attempt counts any more: it is to stop, or has its result. None as long as it
+        does."""
+        reason = self.revoked()
+        if reason is not None:
+            return reason
+        try:
+            self._fs.stat(layout.EXIT, at=self._at)
+        except FileNotFoundError:
+            return None
+        return ENDED
 
     def asks(self) -> bool:
         """Tell whether something of the attempt waits for the answer of a person."""
@@ -177,21 +189,32 @@ class FileHand:
 
     # --- locks, waits, texts ----------------------------------------------------------------------------------------
 
-    def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool = False) -> tuple[Grant, ...] | Busy:
+    def try_lock(
+        self,
+        wanted: Iterable[tuple[str, bool]],
+        *,
+        queue: bool = False,
+        lasting: bool = False,
+        patience: float | None = None,
+    ) -> tuple[Grant, ...] | Busy:
         """Lock (canonical key, shared) pairs, all or none."""
-        return self._desk.try_lock(wanted, queue=queue)
+        return self._desk.try_lock(wanted, queue=queue, lasting=lasting, patience=patience)
 
-    def unlock(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
+    def unlock(self, keys: Iterable[str] | None = None, *, patience: float | None = None) -> tuple[str, ...]:
         """Release these keys, or all; return those that were held."""
-        return self._desk.unlock(keys)
+        return self._desk.unlock(keys, patience)
 
-    def release(self, grants: Iterable[Grant]) -> None:
+    def release(self, grants: Iterable[Grant], *, patience: float | None = None) -> None:
         """Release these grants. Idempotent."""
-        self._desk.release(grants)
+        self._desk.release(grants, patience)
+
+    def lasting(self) -> tuple[Grant, ...]:
+        """Return the grants of the attempt that no `unlock` ends."""
+        return self._desk.lasting()
 
     def made(self, grant: Grant) -> bool:
-        """Tell whether this hand made the grant."""
-        return grant.id in self._desk.made
+        """Tell whether this hand made the grant, or what it is a part of."""
+        return grant.token in self._desk.made
 
     def lock_changes(self) -> object:
         """Return a value that changes when a grant or a wait comes or goes: when the two folders changed last.
@@ -232,7 +255,7 @@ class FileHand:
             from bus.locks import FileStore
 
             self._store = FileStore(self._folders, self.attempt)
-            self._opened_desk = Desk(self._store, self.attempt)
+            self._opened_desk = Desk(self._store, self.attempt, self.over)
         return self._opened_desk
 
     def close(self) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bus import layout
 from bus._fs import Refused, passes
-from bus.errors import BusError, Shortage
+from bus.errors import BusError, MutexHeld
 from bus.folders import Folders, identity
 from bus.grants import Grant, WaitFile
+from bus.process import flock_holders
 from bus.strict import WireError, loads_strict
 from bus.waits import OpenWaits, WaitFiles
 from bus.wire import AttemptId, JsonObject, dumps
@@ -73,12 +75,15 @@ def grant_of(id: str, attempt: AttemptId, body: object) -> Grant:
         or type(token) is not int
     ):
         raise WireError("not a grant")
-    return Grant(id, attempt, tuple(keys), shared, token, since if isinstance(since, str) else "")
+    return Grant(
+        id, attempt, tuple(keys), shared, token, since if isinstance(since, str) else "", body.get("lasting") is True
+    )
 
 
 def body_of(grant: Grant) -> JsonObject:
     """Return the content of a grant's file."""
-    return {"keys": list(grant.keys), "shared": grant.shared, "token": grant.token, "since": grant.since}
+    body: JsonObject = {"keys": list(grant.keys), "shared": grant.shared, "token": grant.token, "since": grant.since}
+    return {**body, "lasting": True} if grant.lasting else body
 
 
 def odd_marks(folders: Folders) -> list[str]:
@@ -91,6 +96,14 @@ def _is_odd(folders: Folders, name: str) -> bool:
         return not stat.S_ISREG(folders.fs.stat(name, at=folders.fd(layout.LOCKS)).st_mode)
     except (OSError, BusError):
         return False
+
+
+def mutex_holders(folders: Folders) -> list[int]:
+    """Return the pids of who holds the mutex at this moment, as far as the system tells."""
+    try:
+        return flock_holders(folders.fs.stat(layout.MUTEX, at=folders.fd(layout.LOCKS)))
+    except (OSError, BusError):
+        return []
 
 
 class FileStore:
@@ -106,22 +119,27 @@ class FileStore:
         self._own = OpenWaits(folders, owner)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the mutex. Raises Shortage where another holds it for longer than `MUTEX_LIMIT`."""
-        fd = self._lock_mutex()
+    def alone(self, patience: float | None = None) -> Iterator[None]:
+        """Hold the mutex. Raises MutexHeld where another holds it for longer than `patience` (`MUTEX_LIMIT`)."""
+        fd = self._lock_mutex(MUTEX_LIMIT if patience is None else patience)
         try:
             yield
         finally:
             self._fs.close(fd)
 
-    def _lock_mutex(self) -> int:
-        for _ in range(int(MUTEX_LIMIT / _PAUSE)):
+    def _lock_mutex(self, patience: float) -> int:
+        until = time.monotonic() + patience
+        for _ in range(1 + int(patience / _PAUSE)):
             fd = self._try_mutex(self._folders.refresh(layout.LOCKS))
             if fd is not None:
                 return fd
+            if time.monotonic() >= until:
+                break
             self._fs.pause(_PAUSE)
+        pids = mutex_holders(self._folders)
+        who = f"process {pids[0]}" if pids else "a process"
         hint = "find out who stands still (`ps -e`, state T), and let it go on or end it"
-        raise Shortage("a process holds the mutex of the file locks and does not go on", path=self._place, hint=hint)
+        raise MutexHeld(f"{who} holds the mutex of the file locks and does not go on", path=self._place, hint=hint)
 
     def _try_mutex(self, at: int) -> int | None:
         """Return the mutex, locked; None where another holds it, or where something else has its name: the conductor
@@ -181,9 +199,9 @@ class FileStore:
         if not self._fs.publish(name, tmp, name, at, dumps(body_of(grant)).encode() + b"\n"):
             raise FileExistsError(f"{layout.LOCKS}/{name}")
 
-    def remove(self, grant: Grant) -> None:
-        """Remove a grant's file."""
-        self._fs.discard(layout.grant_name(grant.attempt, grant.id), self._folders.refresh(layout.LOCKS))
+    def remove(self, grant: Grant) -> bool:
+        """Remove a grant's file; False where there is none."""
+        return self._fs.discard(layout.grant_name(grant.attempt, grant.id), self._folders.refresh(layout.LOCKS))
 
     def begin(self, wait: WaitFile) -> None:
         """Make a wait's file, locked."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bus import layout
 from bus.contract import Busy, Grant, WaitFile
 from bus.desk import Desk
-from bus.errors import AlreadyFinished
+from bus.errors import ENDED, AlreadyFinished
 from bus.hand import check_foreign, result_message
 from bus.memory_locks import MemoryStore
 from bus.schema import check_content
@@ -54,7 +54,7 @@ class MemoryHand:
         self._bus = bus
         self._own = bus._attempts[attempt]
         self._store = MemoryStore(bus.locks)
-        self._desk = Desk(self._store, attempt)
+        self._desk = Desk(self._store, attempt, self.over)
 
     def claim(self, proc: ProcRecord) -> bool:
         """Claim the attempt; False where it was claimed before."""
@@ -68,6 +68,10 @@ class MemoryHand:
         """Return the reason of a stop, None where there is none."""
         reason = self._own.files.get(layout.REVOKED)
         return None if reason is None else reason.decode()
+
+    def over(self) -> str | None:
+        """Return why nothing of the attempt counts any more; None as long as it does."""
+        return self.revoked() or (ENDED if layout.EXIT in self._own.files else None)
 
     def asks(self) -> bool:
         """Tell whether an answer is waited for: nobody can hold a file in memory."""
@@ -112,21 +116,32 @@ class MemoryHand:
             raise AlreadyFinished(f"{self.attempt} has a result already")
         self.publish(message, durable=durable)
 
-    def try_lock(self, wanted: Iterable[tuple[str, bool]], *, queue: bool = False) -> tuple[Grant, ...] | Busy:
+    def try_lock(
+        self,
+        wanted: Iterable[tuple[str, bool]],
+        *,
+        queue: bool = False,
+        lasting: bool = False,
+        patience: float | None = None,
+    ) -> tuple[Grant, ...] | Busy:
         """Lock (canonical key, shared) pairs, all or none."""
-        return self._desk.try_lock(wanted, queue=queue)
+        return self._desk.try_lock(wanted, queue=queue, lasting=lasting, patience=patience)
 
-    def unlock(self, keys: Iterable[str] | None = None) -> tuple[str, ...]:
+    def unlock(self, keys: Iterable[str] | None = None, *, patience: float | None = None) -> tuple[str, ...]:
         """Release these keys, or all; return those that were held."""
-        return self._desk.unlock(keys)
+        return self._desk.unlock(keys, patience)
 
-    def release(self, grants: Iterable[Grant]) -> None:
+    def release(self, grants: Iterable[Grant], *, patience: float | None = None) -> None:
         """Release these grants. Idempotent."""
-        self._desk.release(grants)
+        self._desk.release(grants, patience)
+
+    def lasting(self) -> tuple[Grant, ...]:
+        """Return the grants of the attempt that no `unlock` ends."""
+        return self._desk.lasting()
 
     def made(self, grant: Grant) -> bool:
-        """Tell whether this hand made the grant."""
-        return grant.id in self._desk.made
+        """Tell whether this hand made the grant, or what it is a part of."""
+        return grant.token in self._desk.made
 
     def lock_changes(self) -> object:
         """Return another value after each change."""

@@ -37,7 +37,7 @@ class MemoryStore:
         self._ours: list[WaitFile] = []
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, patience: float | None = None) -> Iterator[None]:
         """Nobody else is there."""
         yield
 
@@ -58,9 +58,9 @@ class MemoryStore:
         """Make a grant."""
         self._locks.held[grant.attempt, grant.id] = grant
 
-    def remove(self, grant: Grant) -> None:
-        """End a grant."""
-        self._locks.held.pop((grant.attempt, grant.id), None)
+    def remove(self, grant: Grant) -> bool:
+        """End a grant; False where there is none."""
+        return self._locks.held.pop((grant.attempt, grant.id), None) is not None
 
     def begin(self, wait: WaitFile) -> None:
         """Make a wait. Raises FileExistsError where there is one of this id."""

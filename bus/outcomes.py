@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bus.errors import BusError
-from bus.wire import Record, TaskId, dumps
+from bus.inside import listed
+from bus.wire import Record, TaskId
 
 if TYPE_CHECKING:
     from bus.contract import Reader
@@ -75,9 +77,15 @@ class Outcomes:
         if not isinstance(sha, str) or sha == self._plan:
             return
         self._plan = sha
-        body = self._reader.load_plan(sha)
+        plan = json.loads(self._reader.load_plan(sha))
+        known = {task.get("id") for task in plan["tasks"]}
+        groups = {group.get("id"): group.get("tasks", ()) for group in plan.get("groups", ())}
         for task in self._tasks:
-            if b'"id":' + dumps(task).encode() not in body:
-                error = BusError(f"the plan has no task {task!r}", hint="`conductor status TRACK` lists all tasks")
-                error.code = "unknown_task"
-                raise error
+            if task in known:
+                continue
+            hint = "`conductor status TRACK` lists all tasks"
+            if task in groups:
+                hint = f"it is a group; wait for its tasks: {listed([str(one) for one in groups[task]])}"
+            error = BusError(f"the plan has no task {task!r}", hint=hint)
+            error.code = "unknown_task"
+            raise error

@@ -23,7 +23,8 @@ class CannotLock(Exception):
 def take_locks(spec: WorkerSpec, hand: Hand, signals: Signals) -> None:
     """Take all locks that the order names, however long that takes. Raises CannotLock.
 
-    What goes wrong in between (a full disk, a process that stands still with the mutex) may pass: it is tried again.
+    They last: no command frees by `unlock` what it was started under. What goes wrong in between (a full disk) may
+    pass: it is tried again.
     """
     if spec.library not in ("", *sys.path):
         sys.path.append(spec.library)
@@ -31,7 +32,7 @@ def take_locks(spec: WorkerSpec, hand: Hand, signals: Signals) -> None:
     client = Client(hand, _no_reader, task=spec.task, project=spec.cwd, sleep=waiting.pause)
     while True:
         try:
-            client.lock_keys([(client.key_of(path), shared) for path, shared in spec.locks])
+            client.lock_keys([(client.key_of(path), shared) for path, shared in spec.locks], lasting=True)
         except (AttemptRevoked, BusGone) as error:
             raise CannotLock("revoked") from error
         except (ValueError, ImportError) as error:

@@ -7,7 +7,7 @@ import sys
 import click
 
 from bus.errors import AttemptRevoked, LockBusy, TaskNotDone, WaitTimedOut
-from conductor.cli.bus_worker import duration_option, standing, waited, worker
+from conductor.cli.bus_worker import duration_option, standing, stopped, waited, worker
 from conductor.cli.escape import lines, one_line
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.options import examples
@@ -39,15 +39,23 @@ def lock(shared: bool, timeout: float | None, no_wait: bool, paths: tuple[str, .
 @click.option("--all", "everything", is_flag=True, help="Release all that this attempt holds.")
 @click.argument("paths", nargs=-1, metavar="PATH…")
 def unlock(everything: bool, paths: tuple[str, ...]) -> int:
-    """Release what was locked, named as it was locked. Exit code 1: one of them was not held."""
+    """Release what was locked, named as it was locked. Exit code 1: one of them was not held.
+
+    What the worker itself has locked for its command (`--on-conflict lock`) is held until the attempt ends.
+    """
     if bool(paths) is everything:
         raise click.UsageError("name what to release, or say --all")
     with worker() as client:
-        released = client.unlock(*paths)
-        missing = [path for path in paths if client.key_of(path) not in released]
-        for path in missing:
-            err(f"not held: {one_line(path)}")
-        return BusExit.NO if missing else standing(client)
+        try:
+            released = client.unlock(*paths)
+        except AttemptRevoked as error:
+            return stopped(error)
+        left = [path for path in paths if client.key_of(path) not in released]
+        missing = [path for path in left if not client.lasts(path)]
+        for path in left:
+            word = "not held" if path in missing else "held until the attempt ends, as its task declares it"
+            err(f"{word}: {one_line(path)}")
+        return standing(client) or (BusExit.NO if missing else BusExit.YES)
 
 
 @click.command()
@@ -60,7 +68,7 @@ def wait(timeout: float | None, tasks: tuple[str, ...]) -> int:
             client.wait(*tasks, timeout=timeout)
         except (TaskNotDone, WaitTimedOut, AttemptRevoked) as error:
             return waited(error)
-        return BusExit.YES
+        return standing(client)
 
 
 @click.command()

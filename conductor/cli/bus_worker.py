@@ -54,14 +54,14 @@ def inside() -> Iterator[None]:
 
 
 def standing(client: Client) -> int:
-    """Tell the caller where the attempt is being stopped, and return the exit code."""
-    reason = client.revoked()
+    """Tell the caller where the attempt is being stopped, or over, and return the exit code."""
+    reason = client.over()
     return BusExit.YES if reason is None else stopped(AttemptRevoked(reason))
 
 
 def stopped(error: AttemptRevoked) -> int:
-    """Say that the attempt is being stopped, and return the exit code."""
-    err(f"this attempt is being stopped: {shortened(error.reason)}")
+    """Say that the attempt is being stopped, or over, and return the exit code."""
+    err(shortened(error.message))
     return BusExit.REVOKED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,18 @@ import pytest
 
 from bus import layout
 from bus.client import TELL_PERIOD, Client
-from bus.errors import AttemptRevoked, BusError, LockBusy, NotInWorker, Shortage, TaskNotDone, WaitTimedOut
+from bus.errors import (
+    AttemptRevoked,
+    BusError,
+    LockBusy,
+    MutexHeld,
+    NotInWorker,
+    Shortage,
+    TaskNotDone,
+    WaitTimedOut,
+)  # fmt: skip
 from bus.memory import MemoryBus, MemoryHost
-from bus.wire import AttemptId, Stamp, TaskId
+from bus.wire import AttemptId, ExitRecord, Stamp, TaskId
 
 NOW = Stamp(1.0, 2.0, "boot")
 ONE = layout.attempt_id(TaskId("1"), 1, "0a1b2c3d")
@@ -70,8 +80,8 @@ class Stage:
         self.host.commit()
 
     def start(self, *tasks: str) -> None:
-        body = "[" + ",".join(f'{{"id":"{task}"}}' for task in tasks) + "]"
-        self.tell("RUN_STARTED", {"plan_sha": self.host.freeze_plan(body.encode())})
+        plan = {"tasks": [{"id": task} for task in tasks], "groups": [{"id": "g", "tasks": list(tasks)}]}
+        self.tell("RUN_STARTED", {"plan_sha": self.host.freeze_plan(json.dumps(plan).encode())})
 
 
 @pytest.fixture
@@ -157,16 +167,92 @@ def test_who_stands_still_with_the_mutex_ends_no_wait(stage: Stage, monkeypatch:
     hand = stage.two._hand
     real, tries = hand.try_lock, [0]
 
-    def sometimes(wanted: Any, *, queue: bool = False) -> Any:
+    def sometimes(wanted: Any, **how: Any) -> Any:
         tries[0] += 1
-        if tries[0] == 3:
-            raise Shortage("somebody stands still")
-        return real(wanted, queue=queue)
+        if tries[0] == 1 or 3 < tries[0] < 10:
+            raise MutexHeld("somebody stands still")
+        if tries[0] == 10:
+            raise Shortage("too few descriptors")
+        return real(wanted, **how)
 
     monkeypatch.setattr(hand, "try_lock", sometimes)
-    stage.time.after(3, held.release)
+    stage.time.after(12, held.release)
     with stage.two.lock("a"):
         assert stage.said == ["somebody stands still"]
+    for how, error in (({"wait": False}, LockBusy), ({"timeout": 2}, WaitTimedOut)):
+        tries[0] = 3
+        with pytest.raises(error, match="a: somebody stands still"):
+            stage.two.lock("a", **how)
+    tries[0] = 3
+    stage.host.revoke(TWO, "cancelled")
+    with pytest.raises(AttemptRevoked, match="cancelled"):
+        stage.two.lock("a")
+
+
+def test_unlock_is_tried_again_where_somebody_stands_still_with_the_mutex_until_the_attempt_is_over(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = stage.one._hand
+    real, tries = hand.unlock, [3]
+
+    def later(keys: Any = None, **how: Any) -> Any:
+        tries[0] -= 1
+        if tries[0] > 0:
+            raise MutexHeld("somebody stands still")
+        return real(keys, **how)
+
+    stage.one.lock("a", "b")
+    monkeypatch.setattr(hand, "unlock", later)
+    assert stage.one.unlock("a") == ("a",)
+    tries[0] = 1000
+    with pytest.raises(MutexHeld):
+        stage.one.unlock("b")
+    stage.host.revoke(ONE, "cancelled")
+    with pytest.raises(AttemptRevoked):
+        stage.one.unlock("b")
+
+
+def test_what_is_left_of_a_lock_ends_with_its_block(stage: Stage) -> None:
+    with stage.one.lock("a", "b", "c"):
+        assert stage.client(ONE, "1").unlock("a") == ("a",)
+        with stage.one.lock("b"):
+            pass
+        assert [grant.keys for grant in stage.host.grants()] == [("b", "c")]
+    assert stage.host.grants() == ()
+
+
+def test_no_unlock_ends_what_lasts(stage: Stage) -> None:
+    stage.one.lock_keys([("a", False), ("r", True)], lasting=True)
+    held = stage.host.grants()
+    with stage.one.lock("a"):
+        pass
+    stage.one.lock("a", "extra")
+    assert sorted(stage.one.unlock()) == ["a", "extra"]
+    assert stage.one.unlock("a") == ()
+    assert stage.one.lasts("a")
+    assert stage.one.lasts("r")
+    assert not stage.one.lasts("extra")
+    assert stage.host.grants() == held
+    stage.host.close_attempt(ONE)
+    assert stage.host.grants() == ()
+
+
+def test_a_program_whose_attempt_has_its_result_gets_and_waits_for_nothing_more(stage: Stage) -> None:
+    stage.start("1", "2")
+    stage.two.lock("b")
+    stage.one._hand.finish(ExitRecord(True, "self"))
+    for call in (
+        lambda: stage.one.lock("a"),
+        lambda: stage.one.lock("b"),
+        lambda: stage.one.wait("2"),
+        lambda: stage.one.ask("Which?"),
+    ):
+        with pytest.raises(AttemptRevoked, match="has its result"):
+            call()
+    assert stage.one.over() == "ended"
+    assert stage.one.revoked() is None
+    assert [grant.attempt for grant in stage.host.grants()] == [TWO]
+    assert stage.host.waits() == ()
 
 
 def test_a_task_that_is_done_is_not_waited_for(stage: Stage) -> None:
@@ -227,6 +313,9 @@ def test_a_task_that_the_plan_does_not_have_is_not_waited_for(stage: Stage) -> N
     with pytest.raises(BusError, match="no task '3'") as caught:
         stage.two.wait("1", "3")
     assert caught.value.code == "unknown_task"
+    with pytest.raises(BusError, match="no task 'g'") as caught:
+        stage.two.wait("g")
+    assert caught.value.hint == "it is a group; wait for its tasks: 1, 2"
     for tasks in ((), ("2",)):
         with pytest.raises(ValueError, match="wait"):
             stage.two.wait(*tasks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import combinations, count
 from pathlib import Path
 
@@ -13,11 +13,12 @@ import pytest
 
 from bus import contention, layout, locks
 from bus.contract import Busy, Grant
-from bus.errors import BusError, Shortage
+from bus.errors import AttemptRevoked, BusError, MutexHeld, Shortage
 from bus.hand import FileHand, open_hand
 from bus.host import FileHost, open_host
+from bus.locks import FileStore
 from bus.reader import open_reader
-from bus.wire import TaskId
+from bus.wire import ExitRecord, TaskId
 from conductor.testing import Killed, ModelDisk
 from tests.hostile import plant, untouched
 
@@ -226,6 +227,81 @@ def test_the_mutex_is_that_of_filelock(host: FileHost, tmp_path: Path, monkeypat
     with FileLock(tmp_path / "bus" / "locks" / ".mutex", fallback_to_soft=False), pytest.raises(Shortage):
         hand.try_lock(AB)
     assert isinstance(hand.try_lock(AB), tuple)
+
+
+@pytest.mark.parametrize(
+    "unlock",
+    [
+        lambda hand, _: hand.unlock(["a"]),
+        lambda hand, _: hand.unlock(["a", "b"]),
+        lambda hand, found: hand.release(found),
+    ],
+)
+def test_requirement_11_two_programs_of_one_attempt_that_unlock_at_once_leave_nothing_and_give_nobody_a_second_hold(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unlock: Callable[[FileHand, object], None]
+) -> None:
+    """The one decides what is left of their grant; until it has the mutex, the other has released its part, and
+    somebody else has locked that."""
+    first, second, other = (open_hand(tmp_path / "bus", attempt) for attempt in (ONE, ONE, TWO))
+    found = first.try_lock(AB)
+    store = first._store
+    assert store is not None
+    alone = store.alone
+
+    def late(patience: float | None = None) -> AbstractContextManager[None]:
+        second.unlock(["b"])
+        assert isinstance(other.try_lock([("b", False)]), tuple)
+        return alone(patience)
+
+    monkeypatch.setattr(store, "alone", late)
+    unlock(first, found)
+    assert [(grant.attempt, grant.keys) for grant in host.grants()] == [(TWO, ("b",))]
+
+
+def test_what_was_taken_by_force_is_not_kept_in_part(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = open_hand(tmp_path / "bus", ONE)
+    hand.try_lock(AB)
+    add = FileStore.add
+
+    def taken_meanwhile(store: FileStore, grant: Grant) -> None:
+        host.take_grants(host.grants())
+        add(store, grant)
+
+    monkeypatch.setattr(FileStore, "add", taken_meanwhile)
+    hand.unlock(["a"])
+    assert host.grants() == ()
+
+
+def test_who_does_not_want_to_wait_does_not_wait_for_the_mutex(host: FileHost, tmp_path: Path) -> None:
+    hand = open_hand(tmp_path / "bus", ONE)
+    fd = os.open(tmp_path / "bus" / "locks" / ".mutex", os.O_RDWR | os.O_CREAT)
+    assert host.fs.lock(fd)
+    for call in (
+        lambda: hand.try_lock(AB, patience=0.01),
+        lambda: hand.unlock(["a"], patience=0.01),
+        lambda: hand.release([], patience=0.01),
+    ):
+        with pytest.raises(MutexHeld, match=f"process {os.getpid()} holds the mutex"):
+            call()
+    os.close(fd)
+
+
+def test_an_attempt_that_ends_while_it_is_granted_a_lock_gets_none(
+    host: FileHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = open_hand(tmp_path / "bus", ONE)
+    add = FileStore.add
+
+    def ended_meanwhile(store: FileStore, grant: Grant) -> None:
+        open_hand(tmp_path / "bus", ONE).finish(ExitRecord(True, "self"))
+        add(store, grant)
+
+    monkeypatch.setattr(FileStore, "add", ended_meanwhile)
+    with pytest.raises(AttemptRevoked, match="over"):
+        hand.try_lock(AB)
+    assert host.grants() == ()
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "symlink to a folder"])

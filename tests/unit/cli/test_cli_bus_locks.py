@@ -15,7 +15,7 @@ import conductor_bus_start
 from bus import layout
 from bus.hand import open_hand
 from bus.host import FileHost, open_host
-from bus.wire import Stamp, TaskId
+from bus.wire import ExitRecord, Stamp, TaskId
 from conductor.cli.main import run_command_line
 
 NOW = Stamp(0.0, 0.0, "boot")
@@ -68,7 +68,7 @@ def test_locks_outlive_the_program_that_took_them(host: FileHost, project: Path,
 def test_a_busy_lock_says_who_holds_it(host: FileHost, capsys: pytest.CaptureFixture[str]) -> None:
     open_hand(host.folders.path, OTHER).try_lock([("src", False)])
     assert bus("lock", "src/a.py", "--no-wait") == 1
-    assert OTHER in capsys.readouterr().err
+    assert capsys.readouterr().err == f"src/a.py is held, or was asked for before, by {OTHER}\n"
     assert bus("lock", "src/a.py", "--timeout", "0.01") == 75
     assert "after 0.01 s: src/a.py is held" in capsys.readouterr().err
     assert host.waits() == ()
@@ -76,7 +76,7 @@ def test_a_busy_lock_says_who_holds_it(host: FileHost, capsys: pytest.CaptureFix
     assert bus("lock", "src/a.py") == 76
     assert bus("lock", "free") == 76
     host.close_attempt(OTHER)
-    assert keys(host) == [("free",)]
+    assert keys(host) == []
 
 
 def test_readers_share(host: FileHost) -> None:
@@ -92,6 +92,36 @@ def test_what_is_not_held_is_not_released(host: FileHost, capsys: pytest.Capture
     assert bus("unlock", "--all") == 0
     assert bus("unlock", "--all") == 0
     assert keys(host) == []
+
+
+def test_what_the_worker_locked_for_its_command_is_not_released_by_it(
+    host: FileHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_hand(host.folders.path, ATTEMPT).try_lock([("src", False)], lasting=True)
+    assert bus("lock", "src/a.py", "extra") == 0
+    assert bus("unlock", "src/a.py", "extra") == 0
+    assert bus("lock", "src") == 0
+    assert bus("unlock", "src") == 0
+    assert capsys.readouterr().err == "held until the attempt ends, as its task declares it: src\n"
+    assert bus("unlock", "src", "x") == 1
+    assert bus("unlock", "--all") == 0
+    assert keys(host) == [("src",)]
+
+
+def test_a_program_that_outlives_its_attempt_is_told_so(
+    host: FileHost, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`leftovers: keep`, or a child in a session of its own: nothing of what it does counts any more."""
+    open_hand(host.folders.path, ATTEMPT).finish(ExitRecord(True, "self"))
+    for arguments in (
+        ["lock", "a"], ["lock", "a", "--no-wait"], ["unlock", "--all"], ["unlock", "a"], ["wait", "1.2"], ["ask", "x?"],
+        ["progress", "1"], ["fail", "x"], ["complete"], ["post", "MINE", "{}"],
+    ):  # fmt: skip
+        capsys.readouterr()
+        assert bus(*arguments) == 76, arguments
+        assert "this attempt is over" in capsys.readouterr().err
+    assert keys(host) == []
+    assert host.waits() == ()
 
 
 def test_a_wait_for_a_task(host: FileHost, capsys: pytest.CaptureFixture[str]) -> None:
