@@ -109,6 +109,7 @@ class TaskNotDone(BusError):
     """A task that was waited for has ended, and is not done."""
 
     def __init__(self, task: str, word: str, reason: str) -> None:
-        super().__init__(f"task {task} is {word}" + (f": {reason}" if reason else ""))
+        what = "will not be started" if word == "not started" else f"is {word}"
+        super().__init__(f"task {task} {what}" + (f": {reason}" if reason else ""))
         self.task = task
         self.word = word

@@ -27,13 +27,19 @@ _WORDS = {
 _BACK = frozenset({"retry", "reset"})
 """Orders that set tasks back to pending."""
 
+NOT_STARTED = "not started"
+"""Of a task without an end, of which no attempt is under way, in a run that starts nothing more."""
+
+_ENDING = frozenset({"drain", "stop"})
+"""Orders behind which nothing more is started."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a task ended."""
 
     word: str
-    """`done`, `failed`, `blocked`, `skipped` or `cancelled`."""
+    """`done`, `failed`, `blocked`, `skipped` or `cancelled`; or `NOT_STARTED`."""
     reason: str = ""
 
 
@@ -45,22 +51,29 @@ class Outcomes:
         self._tasks = tuple(dict.fromkeys(tasks))
         self._seq = 0
         self._found: dict[TaskId, Outcome] = {}
+        self._begun: set[TaskId] = set()
+        """Those that may still be done without a new attempt."""
+        self._ending = False
         self._plan: str | None = None
 
     def look(self) -> dict[TaskId, Outcome]:
-        """Return the tasks that have ended by now. A call that goes on from an earlier one reads what is new.
+        """Return the tasks that have ended by now, or will not be started any more. A call that goes on from an
+        earlier one reads what is new.
 
         Raises BusError `unknown_task` where the plan has no such task.
         """
         for record in self._reader.records_about(self._tasks, self._seq):
             self._seq = record.seq
             self._take(record)
-        return dict(self._found)
+        late = Outcome(NOT_STARTED, "the run is ending")
+        lost = {task: late for task in self._tasks if self._ending and task not in self._begun}
+        return lost | self._found
 
     def _take(self, record: Record) -> None:
         payload = record.payload
         if record.type in ("RUN_STARTED", "PLAN_RELOADED"):
             self._check_plan(payload.get("plan_sha"))
+        self._follow(record)
         if record.type == "RUN_STARTED":  # a new round: what was not done is pending again
             self._found = {task: outcome for task, outcome in self._found.items() if outcome.word == DONE}
         elif record.type == "PLAN_RELOADED":  # what stays blocked is said to be so again
@@ -72,6 +85,18 @@ class Outcomes:
         elif record.type in _WORDS and record.task in self._tasks:
             reason = payload.get("reason") or payload.get("error") or ""
             self._found[record.task] = Outcome(_WORDS[record.type], str(reason))
+
+    def _follow(self, record: Record) -> None:
+        """Note whether anything more is started, and which tasks are under way."""
+        if record.type in ("RUN_STARTED", "RUN_RESUMED"):  # an order to end binds the conductor that it was given to
+            self._ending = False
+            self._begun = self._begun if record.type == "RUN_RESUMED" else set()
+        elif record.type == "RUN_GAVE_UP" or (record.type == "CONTROL" and record.payload.get("verb") in _ENDING):
+            self._ending = True
+        elif record.task in self._tasks and record.type in ("WORKER_DISPATCHED", "MANUAL_OPENED"):
+            self._begun.add(record.task)
+        elif record.type in ("RETRY_SCHEDULED", "TASK_SKIPPED") and record.task in self._tasks:
+            self._begun.discard(record.task)
 
     def _check_plan(self, sha: object) -> None:
         if not isinstance(sha, str) or sha == self._plan:

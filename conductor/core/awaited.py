@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bus.wire import TaskId
-from conductor.core.state import FINAL, State
+from conductor.core.state import FINAL, Run, State, Task
+from conductor.core.task import Backoff, Pending, Ready
+from conductor.core.transitions import Phase
+from conductor.core.waits import Wait
 
 
 def targets(state: State) -> frozenset[int]:
@@ -26,3 +29,16 @@ def closure(state: State, indexes: Iterable[int]) -> frozenset[int]:
             found.add(index)
             todo += state.graph.dependencies[index]
     return frozenset(found)
+
+
+def waits_in_vain(state: State, run: Run, task: Task) -> bool:
+    """Tell whether the newest attempt of a task waits for one that is not started any more in this round."""
+    return any(in_vain(state, run, wait) for wait in state.waits.values() if wait.attempt == task.attempt)
+
+
+def in_vain(state: State, run: Run, wait: Wait) -> bool:
+    """Tell whether something waits for a task that is not started any more in this round, and hears of that."""
+    if wait.kind != "task" or (run.phase is Phase.RUNNING and run.gave_up is None):
+        return False
+    named = (state.tasks.get(TaskId(id)) for id in wait.what)
+    return any(other is not None and isinstance(other.status, (Pending, Ready, Backoff)) for other in named)

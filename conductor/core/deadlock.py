@@ -15,7 +15,7 @@ from typing import Any
 
 from bus.wire import TaskId
 from conductor.core import reduction
-from conductor.core.awaited import closure, targets
+from conductor.core.awaited import closure, in_vain, targets
 from conductor.core.claims import Claims
 from conductor.core.contest import Contest, live_grants, live_waits
 from conductor.core.ends import needs_a_person
@@ -103,6 +103,7 @@ class _Graph:
         self._held, self._wanted = live_grants(state), [wait for several in waits.values() for wait in several]
         self._waits = {id: several for id, several in waits.items() if _goes_on(state.tasks[id])}
         self.contest = Contest(self._held, self._wanted)
+        self._run = run
         self._starts_nothing = run.phase is not Phase.RUNNING or run.gave_up is not None
         self._pool_is_full = len(state.running) >= run.options.max_workers
         self.needs: dict[int, list[tuple[int, ...]]] = {}
@@ -131,7 +132,7 @@ class _Graph:
         for wait in waits:
             if wait.kind == "lock":
                 yield from ((tasks[id].index,) for id in contest.blockers(wait))
-            elif wait.kind == "task":
+            elif wait.kind == "task" and not in_vain(self._state, self._run, wait):
                 named = (tasks[TaskId(id)] for id in wait.what if id in tasks)
                 yield from ((self.done(task),) for task in named if not isinstance(task.status, FINAL))
 
@@ -157,7 +158,9 @@ class _Graph:
         if isinstance(task.status, (AwaitsApproval, Manual)) or needs_a_person(task):
             return
         before = [other for other in self._state.dependencies(task) if not isinstance(other.status, Done)]
-        if self._starts_nothing or any(isinstance(other.status, Skipped) for other in before):
+        if self._starts_nothing:  # whoever waits hears that it will not be started, and waits no more
+            return
+        if any(isinstance(other.status, Skipped) for other in before):
             yield NEVER
             return
         yield from ((self.done(other),) for other in before if not isinstance(other.status, FINAL))

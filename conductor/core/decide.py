@@ -23,7 +23,7 @@ from conductor.core.events import (
     TaskSkipped,
     WorkerDispatched,
 )
-from conductor.core.giving_up import ESCALATED, can_come, give_up, goes_on, keeps_work, left_behind
+from conductor.core.giving_up import ESCALATED, can_come, give_up, goes_on, keeps_work, left_behind, news_for_waiters
 from conductor.core.health import PROVIDER_CLASSES
 from conductor.core.orders import NOT_NAMED
 from conductor.core.policy import STOPPED
@@ -66,6 +66,8 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
             return opened(task)
         if run.paused_by is None and (task := agenda.schedule.next()):
             return _dispatch(task, run)
+    if news := news_for_waiters(state, run):
+        return news
     if deadlock := agenda.deadlock():
         return _deadlock(deadlock, run)
     return give_up(state, run) or left_behind(state, run) or _end(state, agenda, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from conductor.core.awaited import waits_in_vain
 from conductor.core.budget import BUDGET_EXCEEDED
 from conductor.core.events import AttemptEnded
 from conductor.core.gates import holds_work
@@ -31,6 +32,13 @@ ESCALATED: Final = frozenset(
 def goes_on(run: Run) -> bool:
     """Tell whether new attempts may be made in the round."""
     return run.phase is Phase.RUNNING and run.gave_up is None
+
+
+def news_for_waiters(state: State, run: Run) -> RunGaveUp | None:
+    """Return the word for those who wait in vain in a run that gave up without one; None where it is not due."""
+    if run.gave_up is None or run.told or not any(waits_in_vain(state, run, state.tasks[id]) for id in state.running):
+        return None
+    return RunGaveUp(run.gave_up)
 
 
 def can_come(state: State, run: Run) -> bool:

@@ -81,6 +81,7 @@ def _renew(task: Task) -> None:
 def run_resumed(state: State, event: RunResumed, moment: Moment) -> None:
     """Let another conductor go on with the round."""
     run, phase = _current_run(state, event.TYPE)
+    run.told = run.heard = False
     run.phase, run.stopping, run.stopped_by = phase, False, None  # a stop binds the conductor that it was meant for
     run.worked += run.seen - run.since
     run.since, run.paused_by, state.paused_ahead = moment.now, state.paused_ahead, None
@@ -133,6 +134,7 @@ def run_gave_up(state: State, event: RunGaveUp, moment: Moment) -> None:
     """Start nothing more in this round."""
     run, _ = _current_run(state, event.TYPE)
     run.gave_up = run.gave_up or event.reason
+    run.told = True
 
 
 def plan_edited(state: State, event: PlanEdited, moment: Moment) -> None:

@@ -124,6 +124,10 @@ class Run:
     """Who asked for the end: `signal:TERM`, `operator:<user>`."""
     gave_up: str | None = None
     """Why nothing new starts although nobody asked for an end: `fail_fast`, `restart_intensity`."""
+    told: bool = False
+    """Whether the journal tells that it gave up."""
+    heard: bool = False
+    """Whether all who wait for what is not started any more have had time to hear of it."""
     restarts: list[float] = field(default_factory=list)
     """Journal times at which retries were scheduled: since the last success, within the window, oldest first."""
     source_sha: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bus.wire import TaskId
+from conductor.core.awaited import waits_in_vain
 from conductor.core.ends import expired_group
 from conductor.core.giving_up import WAITS_FOR_PEOPLE
 from conductor.core.liveness import QUIET, STUCK
@@ -52,6 +53,8 @@ def _run_wants_it_ended(state: State, task: Task) -> bool:
     run = state.run
     if run is None or run.stopping:
         return run is not None
+    if run.heard and waits_in_vain(state, run, task):
+        return True
     return run.gave_up == WAITS_FOR_PEOPLE and any(wait.attempt == task.attempt for wait in state.waits.values())
 
 
@@ -85,4 +88,7 @@ def because(state: State, task: Task, reason: str) -> str:
         return f"it had longer than its time limit, and {life.detail}"
     if reason == CANCELLED and task.ordered:
         return f"cancelled by {person(task.ordered[1])}"
+    run = state.run
+    if reason == STOPPED and run is not None and not run.stopping and waits_in_vain(state, run, task):
+        return "it waited for a task that is not started any more"
     return "" if reason == STOPPED else reason

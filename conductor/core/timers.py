@@ -9,15 +9,25 @@ from typing import Final
 
 from bus.wire import TaskId
 from conductor.core import gates, providers
+from conductor.core.awaited import waits_in_vain
 from conductor.core.changes import Moment, cell, ignore, let_go, set_status, tell
-from conductor.core.events import Event, RetryScheduled, RunResumed, RunStarted, TimerFired, WorkerDispatched
+from conductor.core.events import (
+    ControlReceived,
+    Event,
+    RetryScheduled,
+    RunResumed,
+    RunStarted,
+    TimerFired,
+    WorkerDispatched,
+)
 from conductor.core.gates import MANUAL_KEY
 from conductor.core.instructions import StartTimer
 from conductor.core.providers import PROVIDER_KEY
 from conductor.core.state import Run, State, Task
-from conductor.core.supervision import ManualOpened, ProviderPaused
+from conductor.core.supervision import ManualOpened, ProviderPaused, RunGaveUp
 from conductor.core.task import Backoff, Group, Manual
 from conductor.core.transitions import IGNORED, Phase
+from conductor.core.wait_events import WaitBegan
 
 RETRY_KEY: Final = "retry:"
 """Timers of this prefix end the back-off of the task named behind it."""
@@ -27,6 +37,12 @@ GROUP_KEY: Final = "group:"
 
 RUN_KEY: Final = "run_timeout"
 """Ends the time of the run."""
+
+HEED_KEY: Final = "heed"
+"""Ends the time for those who wait for what is not started any more to hear of it."""
+
+HEED: Final = 10.0
+"""Seconds for that. A worker of ours hears within one; this is for others, and for a program that hangs."""
 
 RUN_TIMEOUT: Final = "run_timeout"
 """Why a run gave up that has run out of time."""
@@ -53,6 +69,11 @@ def _follow(state: State, prefix: str, name: str, moment: Moment) -> bool:
         return _group(state, run, name, moment)
     if prefix == RUN_KEY:
         run.gave_up = run.gave_up or RUN_TIMEOUT
+        return True
+    if prefix == HEED_KEY:
+        run.heard = True
+        for id in state.running:
+            moment.listener.suspect(state.tasks[id])
         return True
     return False
 
@@ -89,6 +110,9 @@ def started_by(state: State, event: Event, now: float) -> list[StartTimer]:
         case WorkerDispatched(id) if run is not None:
             begun = [group for group in state.timed.get(id, ()) if group.id not in run.groups_expired]
             return [_group_timer(run, group, now) for group in begun if run.groups_since[group.id] == run.clock(now)]
+        case ControlReceived() | RunGaveUp() | WaitBegan() if run is not None:
+            vain = any(waits_in_vain(state, run, state.tasks[id]) for id in state.running)
+            return [StartTimer(HEED_KEY, HEED)] if vain else []
         case ManualOpened(id) if limit := state.tasks[id].spec.timeout:
             return [StartTimer(MANUAL_KEY + id, limit)]
         case ProviderPaused(kind):

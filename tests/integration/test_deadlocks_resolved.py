@@ -3,6 +3,7 @@ completes. Who waits for a person is not in one."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -146,3 +147,32 @@ def test_requirement_12_who_waits_for_an_answer_is_in_no_deadlock_however_many_w
     run.finish().expect(0)
     assert (stage.gates / "answer").read_text(encoding="utf-8").strip() == "the red one"
     assert stage.records("STOP", "DEADLOCK_DETECTED") == []
+
+
+@pytest.mark.parametrize("end", ["a failure", "SIGINT"])
+def test_a_wait_for_what_an_ending_run_does_not_start_is_no_deadlock_and_ends_by_itself(
+    stage: Project, end: str
+) -> None:
+    """Ctrl-C once lets running tasks end: the one that waits hears the news, and does what it wants with that."""
+    stage.plan(
+        [
+            stage.task("f", gated=True),
+            stage.task("g", after=["f"]),
+            worker(stage, "i", "conductor bus wait g 2>&1 || echo lonely"),
+            stage.task("x", gated=True, retries=0),
+        ]
+    )
+    run = stage.start_run("--quiet", *(["--fail-fast"] if end == "a failure" else []))
+    stage.wait_recorded("WAIT_BEGAN", "i")
+    stage.wait_started("f", "x")
+    if end == "SIGINT":
+        run.send(signal.SIGINT)
+    else:
+        stage.open_gate("x", code=1)
+    stage.wait_recorded("TASK_COMPLETE", "i")
+    stage.open_gate("f", "x")
+    run.finish()
+    assert "lonely" in stage.printed("i")
+    assert "task g will not be started: the run is ending" in stage.printed("i")
+    assert not stage.records("DEADLOCK_DETECTED")
+    assert stage.statuses()["i"] == "done"

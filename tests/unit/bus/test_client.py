@@ -403,3 +403,39 @@ def test_a_system_that_refuses_is_an_error_of_the_bus(stage: Stage, monkeypatch:
     with pytest.raises(BusError, match="it cannot be locked: No space left") as caught:
         stage.one.lock("a")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("type", "payload"),
+    [
+        ("CONTROL", {"verb": "drain", "who": "signal:INT"}),
+        ("CONTROL", {"verb": "stop", "who": "operator:me"}),
+        ("RUN_GAVE_UP", {"reason": "fail_fast"}),
+    ],
+)
+def test_a_wait_ends_at_once_where_the_run_does_not_start_the_task_any_more(
+    stage: Stage, type: str, payload: dict[str, Any]
+) -> None:
+    stage.start("1", "2", "3")
+    stage.tell("WORKER_DISPATCHED", {}, "3")
+    stage.time.after(1, lambda: stage.tell(type, payload))
+    with pytest.raises(TaskNotDone) as caught:
+        stage.two.wait("1", "3")
+    assert caught.value.message == "task 1 will not be started: the run is ending"
+    assert stage.host.waits() == ()
+    stage.time.after(1, lambda: stage.tell("RETRY_SCHEDULED", {"number": 2}, "3"))
+    with pytest.raises(TaskNotDone, match="task 3 will not be started"):  # it ran, and is not tried again
+        stage.two.wait("3")
+    stage.tell("RUN_RESUMED", {})
+    with pytest.raises(WaitTimedOut):  # another conductor starts it
+        stage.two.wait("1", timeout=5)
+
+
+def test_what_runs_while_the_run_is_ending_is_waited_for(stage: Stage) -> None:
+    stage.start("1", "2", "3")
+    stage.tell("WORKER_DISPATCHED", {}, "1")
+    stage.tell("MANUAL_OPENED", {}, "3")
+    stage.tell("CONTROL", {"verb": "drain", "who": "signal:INT"})
+    stage.time.after(1, lambda: stage.tell("TASK_COMPLETE", {}, "1"))
+    stage.time.after(2, lambda: stage.tell("TASK_COMPLETE", {}, "3"))
+    stage.two.wait("1", "3")

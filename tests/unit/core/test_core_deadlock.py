@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from bus.wire import TaskId
+from conductor.core.events import TimerFired
+from conductor.core.instructions import StartTimer
 from conductor.core.task import Group, RunOptions
 from conductor.core.wait_events import DeadlockDetected
 from conductor.testing import Play, task_of
@@ -186,8 +188,10 @@ def test_who_waits_for_a_task_that_will_not_start_any_more_does_not_hold_the_run
         play.control("drain")
     else:
         play.result("b", "fails")
-    assert play.terminated == ["a"]
-    assert members(detected(play)) == {"a": [("task", "c")]}
+    assert play.words[-1:] == ([] if order == "drain" else ["RUN_GAVE_UP"])
+    assert play.timers == ["heed"]
+    play.fact(TimerFired("heed"))  # it hears of it, and heeds it not
+    assert (play.words, play.terminated) == (["STOP a"], ["a"])
     for id in play.running:
         play.result(id, "stopped" if id == "a" else "ok")
     assert play.machine.ended
@@ -367,3 +371,53 @@ def test_a_deadlock_survives_a_crash_at_every_line(play: Play) -> None:
         done = {record.type for record in records[:cut]} & {"DEADLOCK_DETECTED", "STOP"}
         assert len(missing) + len(done) == 2
         assert "TerminateWorker" in words
+
+
+def wait_in_vain(play: Play, **options: Any) -> None:
+    """`i` waits for `g`, which needs `f`, which runs."""
+    play.start("f", "i", "g < f", **options)
+    play.waits("i", "task", "g")
+    assert play.words == []
+
+
+def test_a_wait_for_what_a_draining_run_does_not_start_is_no_deadlock(play: Play) -> None:
+    """Whoever waits hears of it and decides; nothing is stopped for it that goes on by itself."""
+    wait_in_vain(play)
+    play.control("drain")
+    assert (play.words, play.terminated) == ([], [])
+    assert [one for one in play.told if isinstance(one, StartTimer)] == [StartTimer("heed", 10.0)]
+    play.result("f")
+    assert (play.words, play.terminated) == (["ATTEMPT_ENDED f", "TASK_COMPLETE f"], [])
+    play.result("i")
+    assert play.view.state == "stopped"
+
+
+def test_who_waits_on_in_vain_is_stopped_and_told_so(play: Play) -> None:
+    wait_in_vain(play)
+    play.control("drain")
+    play.fact(TimerFired("heed"))
+    assert (play.words, play.terminated) == (["STOP i"], ["i"])
+    play.result("i", "stopped")
+    assert play.seen("i").last_error is not None
+    assert play.seen("i").last_error.error_class == "stopped"
+    assert play.seen("i").last_error.message == "stopped: it waited for a task that is not started any more"
+    assert play.result("f").view.state == "stopped"
+
+
+def test_a_run_that_gave_up_says_so_where_somebody_waits_for_what_it_does_not_start(play: Play) -> None:
+    play.start("f", "i", "x", "g < f", fail_fast=True, retries=0)
+    play.waits("i", "task", "g")
+    play.result("x", "fails")
+    assert play.words == ["ATTEMPT_ENDED x", "TASK_FAILED x", "RUN_GAVE_UP"]
+    assert play.terminated == []
+    play.waits("i", "task", "x")
+    play.result("f").result("i")
+    assert play.view.state == "failed"
+
+
+def test_what_runs_may_be_waited_for_also_while_a_run_is_ending(play: Play) -> None:
+    wait_in_vain(play)
+    play.control("drain")
+    play.waits("f", "question", text="?")
+    play.fact(TimerFired("heed"))
+    assert play.terminated == ["i"]  # and f, which waits for a person, goes on
