@@ -274,6 +274,9 @@ class Host(Reader, Protocol):
         """Remove heartbeat, worker status, scratch, grants and waits of an attempt whose end is journaled. Idempotent:
         also for a grant that a process of it made behind its end."""
 
+    def disown(self, attempt: AttemptId, reason: str) -> None:
+        """Set aside the result of an attempt, and forget its beats: nobody can judge them."""
+
     def take_grants(self, grants: Iterable[Grant]) -> None:
         """End grants by force. Idempotent. What cannot be removed now is later."""
 

@@ -296,6 +296,10 @@ class FileHost(HostLocks):
         if len(self._ended) >= _SWEEP_EVERY:
             self._sweep()
 
+    def disown(self, attempt: AttemptId, reason: str) -> None:
+        """Set aside the result of an attempt, and forget its beats."""
+        self._upkeep.disown(attempt, reason)
+
     def write_views(self, locks: JsonObject, workers: JsonObject) -> None:
         """Replace `locks.json` and `worker-status.json` where they have changed, and where the disk has room."""
         self._upkeep.write_view(layout.LOCKS_VIEW, locks)

@@ -366,6 +366,13 @@ class MemoryHost(MemoryReader):
             found.evidence = None
             found.status = None
 
+    def disown(self, attempt: AttemptId, reason: str) -> None:
+        """Set aside the result of an attempt, and forget its beats."""
+        if (found := self._bus._attempts.get(attempt)) is not None:
+            found.beats, found.evidence = 0, None
+            if found.files.pop(layout.EXIT, None) is not None:
+                self._bus.quarantine[f"{attempt}/{layout.EXIT}"] = reason
+
     def take_grants(self, grants: Iterable[Grant]) -> None:
         """End grants by force. Idempotent."""
         for grant in grants:

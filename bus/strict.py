@@ -16,7 +16,7 @@ class WireError(ValueError):
 
 def loads_strict(body: bytes) -> Any:
     """Parse JSON that somebody handed in. Raises WireError for more than one value, nesting beyond MAX_DEPTH, double
-    keys, NaN and infinities, lone surrogates, and bytes that are no UTF-8."""
+    keys, NaN and infinities, whole numbers beyond all floats, lone surrogates, and bytes that are no UTF-8."""
     try:
         text = body.decode()
         value = _STRICT.decode(text)
@@ -27,6 +27,18 @@ def loads_strict(body: bytes) -> Any:
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise WireError(f"nested deeper than {MAX_DEPTH}")
     return value
+
+
+def number(value: object) -> float | None:
+    """Return a number that somebody handed in; None for whatever else stands there: text, true, a whole number beyond
+    all floats (older journals may have one), an infinity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _depth(value: Any) -> int:
@@ -48,8 +60,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise WireError(f"{text} is no finite number")
+        raise WireError(f"{text} is no finite number" if len(text) <= 20 else "a number is too large")
     return value
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_int=_whole, parse_constant=_finite)

@@ -104,6 +104,16 @@ class Upkeep:
         self._chores.drop(("revoked", attempt))
         self._chores.do(("presence", attempt), lambda: self._forget(attempt))
 
+    def disown(self, attempt: AttemptId, reason: str) -> None:
+        """Set aside the result of an attempt, and forget its beats: nobody can judge them."""
+        self._chores.do(("presence", attempt), lambda: self._forget(attempt))
+        with suppress(FileNotFoundError):
+            at = self._folders.attempt(attempt)
+            try:
+                self.evict(layout.EXIT, at, reason)
+            finally:
+                self._fs.close(at)
+
     def _forget(self, attempt: AttemptId) -> None:
         for folder, name in presence.traces(attempt):
             at = self._folders.refresh(folder)

@@ -89,8 +89,14 @@ def wait_of(id: str, attempt: AttemptId, body: object) -> WaitFile:
     kind, shared, ticket = body.get("kind"), body.get("shared", False), body.get("ticket", 0)
     text, since = body.get("text", ""), body.get("since", "")
     what, holders = body.get("what", []), body.get("holders", [])
-    sound = kind in KINDS and isinstance(shared, bool) and type(ticket) is int and isinstance(text, str)
-    if not sound or not isinstance(since, str) or not _are_texts(what) or not _are_texts(holders):
+    sound = isinstance(kind, str) and kind in KINDS and isinstance(shared, bool) and type(ticket) is int
+    if (
+        not sound
+        or not isinstance(text, str)
+        or not isinstance(since, str)
+        or not _are_texts(what)
+        or not _are_texts(holders)
+    ):
         raise WireError("not a wait")
     return WaitFile(id, attempt, str(kind), tuple(what), shared, tuple(holders), ticket, text, since)
 

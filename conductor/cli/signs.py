@@ -6,6 +6,7 @@ from typing import Any
 
 from bus.contract import Reader
 from bus.errors import BusError
+from bus.strict import number
 from bus.wire import AttemptId, JsonObject
 from conductor.core.wording import duration
 
@@ -38,7 +39,7 @@ def signs_text(beat: JsonObject) -> str:
     said = [f"seen at its last beat: {', '.join(seen)}"] if seen else []
     if (phase := PHASES.get(str(beat.get("phase")))) is not None:
         said.insert(0, phase)
-    left = _number(beat.get("left"))
+    left = number(beat.get("left"))
     if beat.get("stands") is True:
         said.append("its time limit stands still")
     elif left is not None:
@@ -48,7 +49,7 @@ def signs_text(beat: JsonObject) -> str:
 
 
 def _output(value: Any) -> str:
-    size = _number(value.get("bytes")) if isinstance(value, dict) else None
+    size = number(value.get("bytes")) if isinstance(value, dict) else None
     if size == 0:
         return "no output yet"
     text = _age("output", value)
@@ -56,12 +57,8 @@ def _output(value: Any) -> str:
 
 
 def _age(what: str, value: Any) -> str:
-    age = _number(value.get("age")) if isinstance(value, dict) else None
+    age = number(value.get("age")) if isinstance(value, dict) else None
     return "" if age is None else f"{what} {duration(age)} ago"
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _size(size: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bus.strict import number
 from conductor.core.changes import Moment, current
 from conductor.core.state import Run, State
 from conductor.core.supervision import UsageReported
@@ -12,11 +13,13 @@ from conductor.core.supervision import UsageReported
 BUDGET_EXCEEDED: Final = "budget_exceeded"
 """Why a run gave up that has no money left."""
 
+MOST_COST: Final = 1e12
+"""US dollars that one attempt may say to have cost: sums of them stay numbers."""
+
 
 def cost_of(usage: Mapping[str, Any] | None) -> float:
-    """Return the US dollars of a report; 0 where it names none."""
-    cost = (usage or {}).get("cost_usd")
-    return float(cost) if isinstance(cost, (int, float)) and not isinstance(cost, bool) and cost > 0 else 0.0
+    """Return the US dollars of a report; 0 where it names none, MOST_COST where it names more."""
+    return min(max(number((usage or {}).get("cost_usd")) or 0.0, 0.0), MOST_COST)
 
 
 def spent(state: State, run: Run) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from bus import wire
+from bus.strict import number
 from conductor.core.task import RunOptions, TaskSpec
 
 MOST_DURATIONS = 100
@@ -85,8 +86,8 @@ def pause_seconds(error_class: str, named: object, strikes: int, options: RunOpt
         return options.breaker_reset
     if error_class in UNTIL_RESUMED:
         return None
-    given = float(named) if isinstance(named, (int, float)) and not isinstance(named, bool) and named >= 0 else None
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(strikes, 16) if given is None else given)
+    given = number(named)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(strikes, 16) if given is None or given < 0 else given)
 
 
 def health_data(health: Mapping[str, Health]) -> dict[str, dict[str, object]]:

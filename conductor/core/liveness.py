@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
+from bus.strict import number
 from bus.wire import JsonObject
 from conductor.core.wording import duration
 
@@ -129,6 +129,6 @@ def _ages(beat: JsonObject) -> dict[str, float]:
 
 def _numbers(parts: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, float]]:
     for name, part in parts:
-        age = part.get("age") if isinstance(part, Mapping) else None
-        if isinstance(age, (int, float)) and not isinstance(age, bool) and isfinite(age):
-            yield name, max(0.0, float(age))
+        age = number(part.get("age")) if isinstance(part, Mapping) else None
+        if age is not None:
+            yield name, max(0.0, age)

@@ -8,12 +8,13 @@ before its record is on disk. A pass that found work is followed by another befo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Protocol, assert_never
 
 from bus.contract import Host
-from bus.errors import JournalBlocked
+from bus.errors import BusError, JournalBlocked
 from bus.wire import AttemptId, Record, TaskId
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived, Fact, PlanEdited, ResultReceived, TimerFired, WorkerGone
@@ -257,7 +258,7 @@ class Driver:
                 continue
             if isinstance(entry.fact, GrantGone) and entry.fact.how == TAKEN:
                 taken.append(entry.fact)
-            for instruction in self._machine.handle(entry.fact, now, wall=stamp.wall, decides=entry.decides):
+            for instruction in self._judged(entry, now, stamp.wall):
                 if isinstance(instruction, Journal):
                     type, task, attempt, payload = encode(instruction.decision)
                     record = ports.host.stage(type, payload, stamp, task=task, attempt=attempt)
@@ -274,6 +275,16 @@ class Driver:
         self._views.recorded(records)
         ports.observer.recorded(records)
         ports.hooks.recorded(records)
+
+    def _judged(self, entry: Entry, now: float, wall: float) -> list[Instruction]:
+        """Let the machine handle a fact. One that breaks it is not recorded, and not met again by the next start."""
+        assert entry.fact is not None
+        try:
+            return self._machine.handle(entry.fact, now, wall=wall, decides=entry.decides)
+        except Exception as error:
+            with suppress(OSError, BusError):
+                self._inbound.disown(entry, error)
+            raise
 
     def _completed(self, entry: Entry) -> Iterator[Entry]:
         """Yield an entry as it is to be recorded, and what follows from it: orders bring more than they say.

@@ -23,6 +23,9 @@ CLAIM = "claim"
 
 _CLAIMED = {"TASK_COMPLETE": "complete", "TASK_FAILED": "fail"}
 
+MAX_REASON = 300
+"""Characters of the reason why something was set aside."""
+
 RESET = "reset"
 """What only a verb that holds the lock may record, while nothing runs."""
 
@@ -194,6 +197,15 @@ class Inbound:
     def recorded(self, entries: list[Entry]) -> None:
         """These entries are committed: remove their files."""
         self._host.discard([entry.item for entry in entries if entry.item is not None])
+
+    def disown(self, entry: Entry, error: Exception) -> None:
+        """Set aside what somebody handed in and what nobody can judge, so that no start meets it again: an error of
+        ours, but it must not be that of every conductor to come."""
+        reason = f"it cannot be judged: {error!r}"[:MAX_REASON]
+        if entry.item is not None:
+            self._host.refuse(entry.item, reason)
+        if entry.attempt is not None:
+            self._host.disown(entry.attempt, reason)
 
 
 def _fact_of(message: Message, task: TaskId) -> Fact | None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.contract import Host
+from bus.strict import number
 from bus.wire import LOCKS, AttemptId, JsonObject, beat_period
 from conductor.core.liveness import FINISHED, STUCK, UNKILLABLE, WORKING, Signs, judge
 from conductor.core.state import State, Task
@@ -91,7 +92,7 @@ class Liveness:
                 continue
             pace = self._pace(task, state.run.options)
             period = min(period, pace.period or LONGEST)
-            with suppress(OSError):  # it cannot be told now
+            with suppress(OSError, ArithmeticError, TypeError, ValueError):  # it cannot be told now, or nobody can tell
                 found += self._judge(task, attempt, standing, pace, waits=attempt in waiting)
         if due:
             self._look_at = clock + max(period, SHORTEST)
@@ -163,8 +164,7 @@ class Liveness:
         if one.beat is None:
             left, since = pace.whole, clock - standing.age
         else:
-            told = one.beat.get("left")
-            left = float(told) if isinstance(told, (int, float)) and not one.beat.get("stands") else None
+            left = None if one.beat.get("stands") else number(one.beat.get("left"))
             since = one.seen_at
         return left is not None and clock - since >= left + self._stop_grace + BACKSTOP
 

@@ -6,13 +6,15 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bus.hand import result_message
-from bus.wire import AttemptId, Message, ProcRecord, WorkerSpec, to_json
+from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, WorkerSpec, to_json
+from conductor.core import policy
 from conductor.core.events import ControlReceived, PlanEdited
-from conductor.core.task import Done, Failed, Skipped
+from conductor.core.task import Done, Failed, Outcome, Skipped
 from conductor.runtime import driver as driver_module
 from conductor.runtime import messages as messages_module
 from conductor.runtime.hooks import HookPlaces, Hooks
@@ -625,3 +627,28 @@ def test_commands_hear_of_what_is_recorded_and_never_of_more(stage: Callable[...
     one.run()
     assert (tmp_path / "told").read_text(encoding="ascii").split() == events
     assert len(one.watcher.troubles) == 3, "each failure is said, and the run ends as it would"
+
+
+def test_what_breaks_the_machine_is_set_aside_and_not_met_again(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = policy.judge
+
+    def breaks(outcome: Outcome, stopping: str | None, **more: Any) -> policy.Verdict:
+        if isinstance(outcome, ExitRecord) and outcome.tail == "odd":
+            raise OverflowError("int too large to convert to float")
+        return judge(outcome, stopping, **more)
+
+    monkeypatch.setattr(policy, "judge", breaks)
+    one = stage("1", "2", retries=0)
+    one.workers.behaviour["1"] = lambda spec, workers: workers.end(spec.attempt, ending("ok", tail="odd"))
+    with pytest.raises(OverflowError):
+        one.run()
+    assert "RESULT" not in one.types("1")
+    one.bus.crash()
+    one.workers.behaviour.clear()
+    one.run()
+    assert [type(one.status(task)) for task in "12"] == [Done, Done]
+    assert {"WORKER_GONE", "LAUNCH_FAILED"} & set(one.types("1")), "as if it had written no result"
+    assert len([name for name in one.bus.quarantine if name.endswith(("exit.json", ".msg"))]) == 2
+    assert "cannot be judged: OverflowError" in next(iter(one.bus.quarantine.values()))
