@@ -33,7 +33,7 @@ from bus.errors import (
     TaskNotDone,
 )  # fmt: skip
 from bus.grants import Busy
-from bus.inside import Refusals, listed, paths_of, surroundings
+from bus.inside import Refusals, check_usage, listed, paths_of, surroundings
 from bus.wire import JsonObject, TaskId
 
 if TYPE_CHECKING:
@@ -162,10 +162,12 @@ class Client(Errand):
     ) -> None:
         """Say what the attempt has used so far, in all."""
         used = {"cost_usd": cost_usd, "input_tokens": input_tokens, "output_tokens": output_tokens}
-        self._send("USAGE", {name: value for name, value in used.items() if value is not None})
+        self.post("USAGE", {name: value for name, value in used.items() if value is not None})
 
     def post(self, type: str, payload: JsonObject) -> None:
         """Put a message of your own into the journal: a type in capitals and an object."""
+        if type == "USAGE":
+            check_usage(payload)
         self._send(type, payload)
 
     def texts(self) -> tuple[tuple[str, str], ...]:

@@ -49,6 +49,15 @@ def new_message(attempt: AttemptId, type: str, payload: JsonObject) -> Message:
     return message
 
 
+def check_usage(payload: JsonObject) -> None:
+    """Raise ValueError where that is no content of a USAGE message: the conductor would put it aside."""
+    for name, kinds, what in (("input_tokens", int, "a whole number"), ("output_tokens", int, "a whole number"),
+                              ("cost_usd", (int, float), "a number")):  # fmt: skip
+        value = payload.get(name)
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool) or value < 0):
+            raise ValueError(f"{name} of a USAGE is {what} from 0 on, not {value!r}")
+
+
 def paths_of(keys: Sequence[str]) -> dict[str, Any]:
     """The keys, in the shape of older tools, which know one path, and all of them."""
     return {"filepath": keys[0], "filepaths": list(keys)}

@@ -8,6 +8,7 @@ path outside of it is absolute. A folder stands for all that lies under it, and 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 
 from bus import patterns
 
@@ -20,11 +21,12 @@ MAX_KEYS = 256
 ROOT = "."
 
 
-def cut(path: str) -> tuple[str, str]:
-    """Split a path in front of its first segment with a wildcard: `src/*/a.py` is (`src`, `*/a.py`)."""
+def cut(path: str, exists: Callable[[str], bool] = lambda _: False) -> tuple[str, str]:
+    """Split a path in front of its first segment with a wildcard: `src/*/a.py` is (`src`, `*/a.py`). What `exists` is
+    no pattern: a folder may be called `[id]`."""
     segments = path.split("/")
     for index, segment in enumerate(segments):
-        if patterns.is_wild(segment):
+        if patterns.is_wild(segment) and not exists("/".join(segments[: index + 1])):
             return "/".join(segments[:index]) or ("/" if index else ""), "/".join(segments[index:])
     return path, ""
 

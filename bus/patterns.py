@@ -2,12 +2,15 @@
 
 A pattern covers what lies under it, so a folder conflicts with the files in it. `*`, `?` and `[…]` stay within a
 segment, `**` stands for any number of segments, `{a,b}` is taken as `*`. In doubt the answer is yes: two tasks that
-could have run side by side then run one after the other, which costs time and loses nothing.
+could have run side by side then run one after the other, which costs time and loses nothing. So a segment with
+wildcards also stands for the file that has this very name: many a folder is called `[id]`. And what would take long to
+compare has something in common.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 Segments = tuple[str, ...]
@@ -15,6 +18,12 @@ Segments = tuple[str, ...]
 DEEP = "**"
 _WILD = frozenset("*?[{")
 _NOT_LITERAL = re.compile(r"[*?\[\]{}]")
+
+WIDE = 1 << 8
+"""Characters of a class that are told apart."""
+
+MOST_STEPS = 1 << 16
+"""Pairs of places that two patterns are compared at: two names as long as a disk has them."""
 
 _Token = frozenset[str] | None
 """The characters that one place of a segment allows; None allows any."""
@@ -45,6 +54,8 @@ def overlap(a: Segments, b: Segments) -> bool:
     """Tell whether some path is covered by both patterns."""
     if DEEP not in a and DEEP not in b:
         return all(map(_may_be_equal, a, b))  # a pattern covers what lies under it
+    if len(a) * len(b) > MOST_STEPS:
+        return True
     reached = {(0, 0)}
     todo = [(0, 0)]
     while todo:
@@ -88,11 +99,20 @@ def _may_be_equal(a: str, b: str) -> bool:
     if not is_wild(a) and not is_wild(b):
         return False
     (begin, end), (other_begin, other_end) = _literal_ends(a), _literal_ends(b)
-    return (
+    if (
         (begin.startswith(other_begin) or other_begin.startswith(begin))
         and (end.endswith(other_end) or other_end.endswith(end))
-        and _fit_one_name(a, b)
+        and _fit_one_name(a, b, left_is_name=False, right_is_name=False)
+    ):
+        return True
+    return (_is_perhaps_a_name(a) and _fit_one_name(a, b, left_is_name=True, right_is_name=False)) or (
+        _is_perhaps_a_name(b) and _fit_one_name(a, b, left_is_name=False, right_is_name=True)
     )
+
+
+def _is_perhaps_a_name(segment: str) -> bool:
+    """Tell whether the pattern may not mean the file that is called so: `*` and `?` fit themselves, `[id]` does not."""
+    return "[" in segment or "{" in segment
 
 
 @lru_cache(maxsize=1 << 16)
@@ -105,8 +125,11 @@ def _literal_ends(segment: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=4096)
-def _fit_one_name(a: str, b: str) -> bool:
-    left, right = _tokens(a), _tokens(b)
+def _fit_one_name(a: str, b: str, *, left_is_name: bool, right_is_name: bool) -> bool:
+    left = [frozenset(char) for char in a] if left_is_name else _tokens(a)
+    right = [frozenset(char) for char in b] if right_is_name else _tokens(b)
+    if len(left) * len(right) > MOST_STEPS:
+        return True
     reached = {(0, 0)}
     todo = [(0, 0)]
     while todo:
@@ -120,7 +143,7 @@ def _fit_one_name(a: str, b: str) -> bool:
     return False
 
 
-def _steps(left: list[_Token], i: int, right: list[_Token], j: int) -> list[tuple[int, int]]:
+def _steps(left: Sequence[_Token], i: int, right: Sequence[_Token], j: int) -> list[tuple[int, int]]:
     if i < len(left) and left[i] is _STAR:
         return [(i + 1, j), *([(i, j + 1)] if j < len(right) else [])]
     if j < len(right) and right[j] is _STAR:
@@ -154,13 +177,17 @@ def _tokens(segment: str) -> list[_Token]:
 
 
 def _char_class(body: str) -> _Token:
-    """Return the characters of `[…]`; a negated class is taken as any character."""
+    """Return the characters of `[…]`; a negated class is taken as any character, and so is a wide one."""
     if body[0] in "!^":
         return None
     chars: set[str] = set()
     at = 0
     while at < len(body):
+        if len(chars) > WIDE:
+            return None
         if at + 2 < len(body) and body[at + 1] == "-":
+            if ord(body[at + 2]) - ord(body[at]) > WIDE:
+                return None
             chars.update(map(chr, range(ord(body[at]), ord(body[at + 2]) + 1)))
             at += 3
         else:

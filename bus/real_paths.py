@@ -12,7 +12,7 @@ def key_of(path: str, *, project: str, cwd: str | None = None) -> str:
     """Return the key of a path, which is relative to `cwd` (the project, where that is None) and need not exist.
 
     Links, `.` and `..` are resolved as the system does it, up to the first wildcard; a name with wildcards in it that
-    exists is that file. Raises ValueError for what cannot be locked, OSError.
+    exists is that file or folder. Raises ValueError for what cannot be locked, OSError.
     """
     if not path or "\0" in path:
         keys.normal(path)
@@ -20,7 +20,7 @@ def key_of(path: str, *, project: str, cwd: str | None = None) -> str:
     base = root if cwd is None else cwd
     if path.startswith(f"{root}/"):  # wildcards in the project's own path are none
         base, path = root, path[len(root) + 1 :]
-    literal, wild = (path, "") if os.path.lexists(os.path.join(base, path)) else keys.cut(path)
+    literal, wild = keys.cut(path, lambda part: os.path.lexists(os.path.join(base, part)))
     return keys.key(os.path.realpath(os.path.join(base, literal)), root, wild, fold=folds_case(root))
 
 

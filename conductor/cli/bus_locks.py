@@ -12,6 +12,7 @@ from conductor.cli.escape import lines, one_line
 from conductor.cli.exit_codes import BusExit
 from conductor.cli.options import examples
 from conductor.cli.output import err, is_terminal, out, print_json
+from conductor.errors import ConductorError
 
 TIMEOUT = duration_option("--timeout", "Wait no longer than this:")
 
@@ -79,6 +80,9 @@ def ask(timeout: float | None, question: str) -> int:
 
     If it was ended while it waited, ask the same again: an answer that came meanwhile is printed at once.
     """
+    if sys.__stdout__ is None:
+        hint = "an answer can be taken once: let it go somewhere, as in `answer=$(conductor bus ask …)`"
+        raise ConductorError("usage", "the answer has nowhere to go: standard output is closed", hint=hint)
     with worker() as client:
         try:
             _print(client.ask(question, timeout=timeout))

@@ -7,9 +7,11 @@ from typing import Any
 
 from bus import layout
 from bus.errors import BusError
+from bus.locks import who_stands_still
 from bus.reader import FileReader
 from bus.wire import AttemptId
 from conductor.cli.escape import shortened
+from conductor.cli.held_up import held_up, how_to_free
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import Loaded
 from conductor.cli.put_aside import put_aside, reason_of
@@ -35,6 +37,8 @@ class Notices:
     strangers: tuple[AttemptId, ...] = ()
     """Attempts that live although the journal does not tell of them."""
     how_to_end_them: str | None = None
+    mutex: int | None = None
+    """Pid of who stands still with the mutex of the file locks, so that nobody can lock or unlock."""
     missing: tuple[str, ...] = ()
     """Folders of the bus that are not there, and hold what is shown: the picture is without it."""
     put_aside: int = 0
@@ -55,6 +59,7 @@ class Notices:
             "suspended_workers": [{"attempt": one.attempt, "pid": one.pid} for one in self.sleepers],
             "edited": list(self.edited),
             "strangers": list(self.strangers),
+            "locks_held_up_by": self.mutex,
             "missing_folders": list(self.missing),
             "quarantine": quarantine,
         }
@@ -71,6 +76,7 @@ def notices_of(reader: FileReader, loaded: Loaded) -> Notices:
         sleepers=sleepers_of(reader, filter(None, (task.worker for task in loaded.view.tasks))),
         strangers=loaded.strangers,
         how_to_end_them=strangers_text(loaded),
+        mutex=who_stands_still(reader.folders),
         missing=tuple(name for name in SHOWN_FROM if not _can_be_opened(reader, name)),
         put_aside=len(kept),
         newest=newest,
@@ -102,6 +108,8 @@ def lines_of(track: Track, notices: Notices) -> list[str]:
         lines.append(f"The plan was edited since the run began; {applied}")
     if notices.how_to_end_them is not None:
         lines.append(sentence(notices.how_to_end_them))
+    if notices.mutex is not None:
+        lines.append(f"{sentence(held_up(notices.mutex))}. {sentence(how_to_free(notices.mutex))}")
     if notices.missing:
         what = f"The bus lacks {few([f'{name}/' for name in notices.missing])}, or it cannot be opened"
         lines.append(f"{what}: what was in it is not shown. {track.command('doctor')} says more")

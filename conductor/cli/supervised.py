@@ -84,9 +84,20 @@ def lines_of(track: Track, loaded: Loaded) -> list[str]:
         ),
         *gates(track, view),
         *questions_lines(track, questions_of(state)),
+        *_locks_line(state),
         *(_held_back(track, kind, pause) for kind, pause in state.providers.items()),
         *_health_lines(state.health),
     ]
+
+
+def _locks_line(state: State) -> list[str]:
+    """Say who holds which files."""
+    held = [
+        f"{few([one_line(key) for key in grant.keys])} by {one_line(grant.task)}{' (shared)' if grant.shared else ''}"
+        for grant in _held(state)
+    ]
+    more = f"; and {len(held) - MOST} more" if len(held) > MOST else ""
+    return [f"Locked: {shortened('; '.join(held[:MOST]))}{more}"] if held else []
 
 
 def _paused_line(track: Track, view: RunView) -> list[str]:

@@ -8,6 +8,7 @@ from bus import layout
 from bus._fs import why
 from bus.contract import Holder
 from bus.errors import BusError
+from bus.locks import who_stands_still
 from bus.reader import FileReader
 from bus.room import remedy
 from bus.segments import listed
@@ -16,6 +17,7 @@ from conductor.cli.examine.finding import Finding, fine, note, problem
 from conductor.cli.examine.folders import folders_of
 from conductor.cli.examine.processes import processes_of
 from conductor.cli.examine.root import as_problem
+from conductor.cli.held_up import held_up, how_to_free
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
 from conductor.cli.load import load
 from conductor.cli.put_aside import put_aside, reason_of
@@ -44,6 +46,7 @@ class State:
             self._snapshots,
             self._run,
             self._waiting,
+            self._locks,
             self._quarantine,
             self._scratch,
             self._processes,
@@ -76,6 +79,11 @@ class State:
             yield note("holder_paused", f"{text}; paused: {paused}", hint)
         else:
             yield fine("holder", text)
+
+    def _locks(self) -> Iterator[Finding]:
+        pid = who_stands_still(self._reader.folders)
+        if pid is not None:
+            yield note("locks_held_up", held_up(pid), how_to_free(pid))
 
     # --- the journal ------------------------------------------------------------------------------------------------
 

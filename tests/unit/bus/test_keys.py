@@ -81,6 +81,24 @@ def test_a_name_with_wildcards_in_it_that_exists_is_that_file(tmp_path: Path) ->
         assert key_of(path, project=str(folder)) == "a[1].py"
     assert key_of(str(folder / "*.py"), project=str(folder)) == "*.py"
     assert key_of("b[1].py", project=str(folder)) == "b[1].py"
+    (folder / "real").mkdir()
+    (folder / "[id]").symlink_to("real")
+    assert key_of("[id]/*.py", project=str(folder)) == "real/*.py"
+
+
+def test_a_real_name_with_brackets_and_a_pattern_that_means_it_meet(tmp_path: Path) -> None:
+    (tmp_path / "app" / "[id]").mkdir(parents=True)
+    for name in ("app/[id]/page.tsx", "v[1].txt"):
+        (tmp_path / name).touch()
+    for held, asked in (
+        ("app/[id]/page.tsx", "app/?id?/page.tsx"),
+        ("app/[id]/page.tsx", "app/[[]id]/*"),
+        ("app/[id]", "app/?id?/new.tsx"),
+        ("v[1].txt", "v?1?.txt"),
+        ("v[1].txt", "*"),
+    ):
+        key = key_of(asked, project=str(tmp_path))
+        assert in_the_way(B, [((key,), False)], None, [grant(A, key_of(held, project=str(tmp_path)))], [])[0], asked
 
 
 def test_where_case_means_nothing_names_of_one_file_are_one_key(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,29 @@ def test_a_question_prints_its_answer(host: FileHost, capsys: pytest.CaptureFixt
     assert bus("ask", "") == 2
 
 
+def test_a_question_whose_answer_would_be_lost_is_not_asked(
+    host: FileHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`conductor bus ask Q >&-`: an answer can be taken once."""
+    monkeypatch.setattr(sys, "__stdout__", None)
+    assert bus("ask", "Which?") == 2
+    assert "the answer has nowhere to go" in capsys.readouterr().err
+    assert host.scan().messages == ()
+
+
+@pytest.mark.parametrize(
+    "usage", ['{"cost_usd":"much"}', '{"cost_usd":-1}', '{"input_tokens":1.5}', '{"output_tokens":true}']
+)
+def test_a_usage_that_would_be_put_aside_is_refused(
+    host: FileHost, capsys: pytest.CaptureFixture[str], usage: str
+) -> None:
+    assert bus("post", "USAGE", usage) == 2
+    assert "of a USAGE is a" in capsys.readouterr().err
+    assert host.scan().messages == ()
+    assert bus("post", "USAGE", '{"cost_usd":1,"input_tokens":2,"output_tokens":null,"model":"x"}') == 0
+    assert len(host.scan().messages) == 1
+
+
 def test_what_people_sent_is_printed(host: FileHost, capsys: pytest.CaptureFixture[str]) -> None:
     assert bus("inbox") == 1
     host.deliver(ATTEMPT, layout.steer_name(1), b"faster\n")

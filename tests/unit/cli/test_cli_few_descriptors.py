@@ -66,6 +66,6 @@ def test_under_each_limit_of_descriptors_a_verb_answers_or_says_what_to_do(
             assert number == 0 or str(story.track) in said  # with none at all the verb itself cannot be loaded
         elif codes[number] == 5:
             assert "raise the limit" in out + err
-    assert set(codes.values()) <= {0, 2, 5, 74}
-    assert codes[ENOUGH] in (0, 2)
+    assert set(codes.values()) <= {0, 2, 5, 74, 76}  # 76: the attempt that `bus` speaks for has its result
+    assert codes[ENOUGH] in (0, 2, 76)
     assert not list((story.track / ".message-bus" / "tmp").glob("operator.probe-*"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,25 @@ def test_nothing_is_said_where_nothing_is_odd(story: Story, capsys: pytest.Captu
     assert data["suspended"] is False
     assert data["edited"] == []
     assert data["quarantine"] == {"count": 0, "newest": None}
+
+
+def test_requirement_11_who_stands_still_with_the_mutex_of_the_file_locks_is_named(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(PLAN)
+    mutex = story.track / ".message-bus" / "locks" / ".mutex"
+    fd = os.open(mutex, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    text, data = status(capsys, story.track)
+    said = f"rocess {os.getpid()} holds the mutex of the file locks and does not go on"
+    assert f"P{said}" in text
+    assert f"kill -CONT {os.getpid()}" in text
+    assert data["locks_held_up_by"] == os.getpid()
+    assert run_command_line(["doctor", str(story.track), "--json"]) == 0
+    found = {one["code"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert f"p{said}" in found["locks_held_up"]["text"]
+    os.close(fd)
+    assert status(capsys, story.track)[1]["locks_held_up_by"] is None
 
 
 def test_what_was_put_aside_is_counted_and_the_newest_named(story: Story, capsys: pytest.CaptureFixture[str]) -> None:

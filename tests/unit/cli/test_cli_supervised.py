@@ -90,6 +90,7 @@ def test_locks_and_who_waits_for_whom_are_shown(story: Story, page: Callable[...
     lock(story, "1", "a.py")
     wait(story, "2", "lock", "a.py")
     assert notes(story)["2"] == "for the lock of a.py, after 1"
+    assert "\nLocked: a.py by 1\n" in page("status")
     (held,) = json.loads(page("status", "--json"))["locks"]
     assert (held["keys"], held["task"], held["shared"]) == (["a.py"], "1", False)
     assert "Waits for the lock of a.py, after 1." in page("why", "2")

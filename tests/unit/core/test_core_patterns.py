@@ -37,6 +37,14 @@ OVERLAPS = [
     ("src/[]].py", "src/].py", True),
     ("src/[a", "src/[a", True),
     ("src/[a", "src/a", False),
+    ("app/[id]/page.tsx", "app/?id?/page.tsx", True),
+    ("app/[id]", "app/[[]id]/page.tsx", True),
+    ("app/[id]/*.tsx", "app/*id]/page.tsx", True),
+    ("v[1].txt", "v[[]1*", True),
+    ("app/[id]", "app/[slug]", False),
+    ("app/[id]", "app/?x?", False),
+    ("x{1.txt", "x[{]1.txt", True),
+    ("src/[a-\uffff]", "src/b", True),
     ("src/{a,b}.py", "src/a.py", True),
     ("src/{a.py", "src/{a.py", True),
     ("src/**", "src/a/b/c.py", True),
@@ -62,6 +70,22 @@ OVERLAPS = [
 def test_overlap(a: str, b: str, *, expected: bool) -> None:
     assert conflicts.overlap(a, b) is expected
     assert conflicts.overlap(b, a) is expected
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("[\u0100-\U0010ffff]x", "[\u0200-\U0010ffff]y"),
+        ("".join(f"[{chr(n)}-{chr(n + 250)}]" for n in range(300, 800)), "?" * 500),
+        ("*a" * 2000 + "*", "*b" * 2000 + "*"),
+        ("**/a/" * 700, "**/b/" * 700),
+        ("[" + "".join(map(chr, range(256, 1500))) + "]", "?"),
+    ],
+)
+def test_what_would_take_long_to_compare_is_compared_roughly(a: str, b: str) -> None:
+    """Each is some millions of pairs, or a set of a million characters."""
+    assert conflicts.overlap(a, b) == (not b.endswith("y"))
+    assert max((len(token or ()) for token in patterns._tokens(a)), default=0) <= 2 * patterns.WIDE
 
 
 SEGMENT = st.text("ab.*?[]-", min_size=1, max_size=4).filter(lambda text: text not in (".", ".."))
