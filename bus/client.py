@@ -197,13 +197,14 @@ class Client(Errand):
     ) -> Held:
         """As `lock`, for (key, shared) pairs: both modes together, all or none. What is `lasting` is held until the
         attempt is over, whatever is unlocked in it."""
-        queue = _Queue(wanted, lasting)
+        queue, begun = _Queue(wanted, lasting), self._clock()
+        patience = NO_WAIT if not wait else STOP_PERIOD if timeout is None else min(STOP_PERIOD, timeout)
         with self._refusals("it cannot be locked"):
-            found = self._try(queue, wait=wait, patience=NO_WAIT if timeout is None else min(NO_WAIT, timeout))
+            found = self._try(queue, wait=wait, patience=patience)
             if found is None:
                 if not wait:
                     raise LockBusy(queue.tell(), hint="leave out --no-wait (`wait=False`) to wait for it")
-                found = self._wait_for_lock(queue, timeout)
+                found = self._wait_for_lock(queue, timeout, begun, patience)
         fresh = [grant for grant in found if self._hand.made(grant) and not self._uses[grant.token]]
         self._uses.update(grant.token for grant in found)
         for grant in fresh:
@@ -256,10 +257,9 @@ class Client(Errand):
         queue.busy = found
         return None
 
-    def _wait_for_lock(self, queue: _Queue, timeout: float | None) -> tuple[Grant, ...]:
+    def _wait_for_lock(self, queue: _Queue, timeout: float | None, begun: float, patience: float) -> tuple[Grant, ...]:
         self._blocked(list(queue.busy.holders), [key for key, _ in queue.wanted])
-        patience = STOP_PERIOD if timeout is None else min(STOP_PERIOD, timeout)
-        goes_on = self._clock()
+        goes_on = begun
 
         def look() -> tuple[Grant, ...] | None:
             nonlocal goes_on
@@ -279,7 +279,7 @@ class Client(Errand):
             return found
 
         try:
-            return self._until(look, timeout, LOCK_PERIOD, queue.tell)
+            return self._until(look, timeout, LOCK_PERIOD, queue.tell, begun)
         finally:
             for wait in queue.busy.waits:
                 self._hand.end_wait(wait)

@@ -89,10 +89,18 @@ class Errand:
         if reason is not None:
             raise AttemptRevoked(reason)
 
-    def _until(self, look: Callable[[], T | None], timeout: float | None, period: float, tell: Callable[[], str]) -> T:
-        """Look until there is something. `timeout` is in seconds."""
-        begun = told = now = self._clock()
-        asked = begun - STOP_PERIOD
+    def _until(
+        self,
+        look: Callable[[], T | None],
+        timeout: float | None,
+        period: float,
+        tell: Callable[[], str],
+        begun: float | None = None,
+    ) -> T:
+        """Look until there is something. `timeout` is in seconds, from `begun` (now) on."""
+        told = now = self._clock()
+        begun = now if begun is None else begun
+        asked = now - STOP_PERIOD
         while True:
             found = look()
             if found is not None:
