@@ -69,7 +69,7 @@ def logs(
         elif attempt is not None:
             err(f"nothing is kept of {attempt}")
         else:
-            err(f"there is no output: {'the task has not started' if reader else place.no_bus()}")
+            err(f"there is no output: {_why_none(place, reader, task) if reader else place.no_bus()}")
     elif as_json:
         print_streams(task, attempt, *streams, loss_of(reader, attempt))
     else:
@@ -80,6 +80,16 @@ def logs(
             copies.insert(0, _Copy(stdout, sys.stdout, folder))
         _show(reader, attempt, copies, follow=follow)
     return 0
+
+
+def _why_none(track: Track, reader: FileReader, task: str) -> str:
+    try:
+        by_hand = any(one.id == task and one.asks == "manual" for one in load(reader).view.tasks)
+    except BusError:
+        by_hand = False
+    if by_hand:
+        return f"the task is for a person, and has no worker. What is to be done: {track.command('why', task)}"
+    return "the task has not started"
 
 
 def _show(reader: Reader, attempt: AttemptId, copies: Sequence[_Copy], *, follow: bool) -> None:
@@ -93,8 +103,8 @@ def _show(reader: Reader, attempt: AttemptId, copies: Sequence[_Copy], *, follow
             pause(LOOK_EVERY)
     if loss := loss_of(reader, attempt):
         _tell(loss, copies)
-    elif is_terminal(sys.stderr) and not any(copy.copied for copy in copies):
-        err("it has printed nothing")
+    elif not any(copy.copied for copy in copies) and (is_terminal(sys.stderr) or reader.is_live(attempt)):
+        err(f"it has printed nothing{' yet' if reader.is_live(attempt) else ''}")
 
 
 def _tell(loss: Loss, copies: Sequence[_Copy]) -> None:

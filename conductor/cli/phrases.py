@@ -98,14 +98,14 @@ def _failed(payload: JsonObject) -> str:
 
 
 def draining(who: str) -> str:
-    """Say how the running tasks can be stopped while a run drains, to whoever (`person`) asked for that."""
-    return f"{'Ctrl-C again' if who == 'Ctrl-C' else '`conductor stop`'} stops the running tasks"
+    """Say how the running tasks can be stopped while a run drains, to whoever (`person`) asked for that with a key."""
+    return "Ctrl-C again stops the running tasks" if who == "Ctrl-C" else ""
 
 
 def _control(payload: JsonObject) -> str:
     who = person(str(payload.get("who") or "operator"))
     if payload["verb"] == "drain":
-        return f"draining: {draining(who)}" + ("" if who == "Ctrl-C" else f" (asked for by {who})")
+        return f"draining: {draining(who)}" if draining(who) else f"draining (asked for by {who})"
     if payload["verb"] == "reset":
         what = (
             f"{few(payload['tasks'], 10)} set back to pending" if payload.get("target") else "all set back to pending"

@@ -47,7 +47,7 @@ def _asked(payload: JsonObject) -> str:
 def _held_back(payload: JsonObject) -> str:
     why = "too many failed in a row" if payload["error_class"] == "breaker" else payload["error_class"]
     seconds = payload.get("seconds")
-    until = "until `conductor resume`" if seconds is None else f"for {duration(seconds)}"
+    until = "until it is resumed" if seconds is None else f"for {duration(seconds)}"
     return f"no {payload['provider']} is started {until}: {why}"
 
 

@@ -69,7 +69,8 @@ def _wait(task: TaskView, tasks: Tasks, now: float) -> str:
     wait = task.waits_for[0]
     before = f"{error_text(task.error)}; " if task.error and wait.kind == "backoff" else ""
     tied = "in a deadlock, " if task.deadlock else ""
-    return tied + before + waiting_text(wait, None if wait.holder is None else tasks.get(wait.holder), now)
+    first = f": {task.to_do.splitlines()[0]}" if task.to_do and wait.kind in ("manual", "approval") else ""
+    return tied + before + waiting_text(wait, None if wait.holder is None else tasks.get(wait.holder), now) + first
 
 
 def skipped_text(task: TaskView) -> str:
@@ -99,7 +100,7 @@ def totals_of(view: RunView, now: float, left: float | None, hint: str = "") -> 
 def _hint(view: RunView, draining: str) -> str:
     """Say what can be done in this state."""
     if view.state == "paused":
-        return f"by {person(view.paused_by or '')}; `conductor resume` goes on"
+        return f"by {person(view.paused_by or '')}"
     return draining if view.state == "draining" and not any(task.stopping for task in view.tasks) else ""
 
 

@@ -23,6 +23,7 @@ from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.seen import as_seen
 from conductor.cli.sink import Sink
 from conductor.cli.summary import nothing_to_do, summary
+from conductor.cli.supervised import gates
 from conductor.cli.terminal import SHOW_CURSOR, Suspension, in_background
 from conductor.cli.track import Track
 from conductor.cli.way_on import way_on
@@ -115,11 +116,15 @@ class LiveScreen:
     def _update(self, view: Callable[[], RunView], records: Sequence[Record], now: float) -> float:
         if any(record.type in BEGINS for record in records):
             self.note(where_line(view(), self._console.width - 1))
+        if any(record.type == "RUN_RESUMED" for record in records):
+            self.lines(gates(self._track, view()))
         for record in records:
-            if record.type in NOTED or is_order(record):
+            noted = record.type in NOTED or is_order(record)
+            if (way := way_on(self._track, record)) is not None:
+                self.note(f"{way.text if noted or record.task is None else f'{record.task} {way.text}'}:")
+                self.lines([f"  {way.command}"])
+            elif noted:
                 self.note(phrase(record))
-            elif (command := way_on(self._track, record)) is not None:
-                self.note(f"{record.task} {phrase(record)}: {command}")
         if not self._live.is_started:
             self._take_again()
             if not self._live.is_started:
@@ -136,7 +141,13 @@ class LiveScreen:
     def note(self, text: str) -> None:
         """Print a line above the picture."""
         with self._suspension.drawing():
-            self._console.print(Text(shortened(text), style="dim"))
+            self._console.print(Text(shortened(text), style="dim"), soft_wrap=True)
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Print lines that are safe already above the picture, none of them ever broken: commands can be pasted."""
+        with self._suspension.drawing():
+            for line in lines:
+                self._console.print(Text(line), soft_wrap=True)
 
     def idle(self, view: RunView, tasks: Sequence[TaskId]) -> None:
         """Print since when all is done; there is nothing to draw."""

@@ -89,12 +89,13 @@ class PlainScreen:
         if not said:
             return None
         head = f"{duration(record.t.mono - self._begun):>7}  "
+        way = way_on(self._track, record)
+        told = f"{shortened(way.text, 300)}: {one_line(way.command)}" if way else shortened(said, 300)
         if record.task is None:
-            return head + shortened(said, 300)
+            return head + told
         name = names.get(record.task, "")
         subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
-        command = way_on(self._track, record)
-        return f"{head}{subject}: {shortened(said, 300)}" + (f": {one_line(command)}" if command else "")
+        return f"{head}{subject}: {told}"
 
     def _said(self, record: Record) -> str:
         """Return what is told of a record. How an attempt ended is told with what follows from it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from bus.times import utc
+from bus.wire import TaskId
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.load import OPEN_STATES, Loaded
+from conductor.cli.questions import LONGEST, questions_of
 from conductor.cli.questions import lines_of as questions_lines
-from conductor.cli.questions import questions_of
 from conductor.cli.track import Track
+from conductor.core.giving_up import WAITS_FOR_PEOPLE
 from conductor.core.health import BREAKER, Health, ProviderPause
 from conductor.core.state import State
 from conductor.core.view import RunView, TaskView
@@ -85,7 +87,7 @@ def lines_of(track: Track, loaded: Loaded) -> list[str]:
         *gates(track, view),
         *questions_lines(track, questions_of(state)),
         *_locks_line(state),
-        *(_held_back(track, kind, pause) for kind, pause in state.providers.items()),
+        *(line for kind, pause in state.providers.items() for line in _held_back(track, kind, pause)),
         *_health_lines(state.health),
     ]
 
@@ -104,27 +106,51 @@ def _paused_line(track: Track, view: RunView) -> list[str]:
     if view.paused_by is None:
         return []
     by = person(view.paused_by)
-    return [f"Paused by {shortened(by)}: nothing new is started. Go on: {track.command('resume')}"]
+    return [f"Paused by {shortened(by)}: nothing new is started.", f"  Go on: {track.command('resume')}"]
+
+
+_ASKS = {
+    "approval": ("waits for approval", ("Approve:", "approve"), ("Reject:", "reject")),
+    "manual": ("is for a person", ("Done:", "complete"), ("Failed:", "fail")),
+}
+"""What is said of a task that a person is waited for, and which verbs let it go on."""
 
 
 def gates(track: Track, view: RunView) -> list[str]:
-    """Say what waits for a person, and which verbs let it go on."""
+    """Say what waits for a person, what is to be done, and on lines of their own which commands let it go on."""
     lines = []
-    asks = {"approval": ("waits for approval", "approve", "reject"), "manual": ("is for a person", "complete", "fail")}
-    for kind, (what, yes, no) in asks.items():
-        tasks = [task for task in view.tasks if any(wait.kind == kind for wait in task.waits_for)]
+    done = {task.id for task in view.tasks if task.status == "done"}
+    for kind, (what, *verbs) in _ASKS.items():
+        tasks = [task for task in view.tasks if _asks(task, kind, done)]
         for task in tasks[:MOST]:
-            verbs = f"{track.command(yes, task.id)}, or {track.command(no, task.id)}"
-            lines.append(one_line(f"{task.id} {what}: {verbs}"))
+            first = f": {shortened(task.to_do.splitlines()[0], LONGEST)}" if task.to_do else ""
+            lines.append(f"{one_line(task.id)} {what}{first}")
+            lines += [one_line(f"  {label:<8} {track.command(verb, task.id)}") for label, verb in verbs]
         if len(tasks) > MOST:
             lines.append(f"And {plural(len(tasks) - MOST, 'more task')} like these")
     return lines
 
 
-def _held_back(track: Track, kind: str, pause: ProviderPause) -> str:
+def _asks(task: TaskView, kind: str, done: Set[TaskId]) -> bool:
+    """Tell whether a person can let a task go on now, also one that a run gave up as nobody did."""
+    if any(wait.kind == kind for wait in task.waits_for):
+        return True
+    return task.asks == kind and task.reason == WAITS_FOR_PEOPLE and all(need in done for need in task.depends_on)
+
+
+def for_people(track: Track, loaded: Loaded) -> list[str]:
+    """Say what waits for a person now, and how the run goes on where it is paused."""
+    return [
+        *_paused_line(track, loaded.view),
+        *gates(track, loaded.view),
+        *questions_lines(track, questions_of(loaded.state)),
+    ]
+
+
+def _held_back(track: Track, kind: str, pause: ProviderPause) -> list[str]:
     why = "too many of its attempts failed in a row" if pause.error_class == BREAKER else pause.error_class
     until = "until somebody says so" if pause.seconds is None else f"for {duration(pause.seconds)} in all"
-    return f"{sentence(one_line(kind))} is held back {until} ({why}). Try it now: {track.command('resume')}"
+    return [f"{sentence(one_line(kind))} is held back {until} ({why}).", f"  Try it now: {track.command('resume')}"]
 
 
 def _health_lines(health: Mapping[str, Health]) -> list[str]:

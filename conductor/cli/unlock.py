@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import click
 
+from conductor.cli.operator import operator
 from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
 from conductor.cli.ordering import Order
 from conductor.cli.steering import Result, Steered, begin, steer
+from conductor.core.events import ControlReceived
+from conductor.core.wording import few
 from conductor.errors import ConductorError
+from conductor.runtime.controls import unlock as decide
 
 
 @click.command(epilog=examples(("unlock my-track src/a.py --force", "its holder is stopped")))
@@ -24,12 +28,17 @@ def unlock(track: str, path: str, force: bool, as_json: bool, bus_dir: str | Non
     """
     steered = begin(track, bus_dir)
     order = Order("unlock", path)
+    found = decide(ControlReceived("unlock", operator(), path), steered.machine.state).order
+    if not force and found.refused and steered.reader.holder():
+        raise ConductorError("refused", found.refused, path=path)
     if not force:
         again = steered.track.command("unlock", path, options=["--force"])
+        who = few(found.tasks) or "somebody"
         raise ConductorError(
             "usage",
-            "whoever holds the lock may still write there: it is stopped, and what it did is not taken",
-            hint=f"if that is meant: `{again}`; `{steered.track.command('status')}` shows who holds what",
+            f"held by {who}, which may still write there: it is stopped, and what it did is not taken",
+            path=path,
+            hint=f"if that is meant: `{again}`",
         )
     return steer(steered, [order], _say, as_json=as_json)
 

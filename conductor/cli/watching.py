@@ -9,6 +9,7 @@ from conductor.cli.holder import how_to_wake, is_suspended
 from conductor.cli.load import OPEN_STATES, Loaded, load
 from conductor.cli.polling import pause
 from conductor.cli.screen_live import LiveScreen
+from conductor.cli.supervised import for_people
 from conductor.cli.terminal import orderly
 from conductor.cli.track import Track
 from conductor.runtime.clock import SystemClock
@@ -21,6 +22,7 @@ def watch_run(track: Track, loaded: Loaded) -> None:
     clock = SystemClock()
     with orderly(), LiveScreen(sys.stdout, track, loaded.reader, own=False) as screen:
         screen.start(clock.stamp().mono)
+        screen.lines(for_people(track, loaded))
         rest = LOOK_EVERY
         asleep = False
         while loaded.view.state in OPEN_STATES:

@@ -99,6 +99,8 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, records: Sequence[Reco
     head = paint(f"{STATUS_GLYPH[status]} {status}", STATUS_STYLE[status], colour=colour)
     parts = [f"{head}  {one_line(task.id)} {shortened(task.name)}"]
     parts += [f"  {shortened(line)}" for line in reasons(loaded, task)]
+    if task.to_do and task.status != "done":
+        parts += ["", "What the plan says:", *(f"  {line}" for line in short_lines(task.to_do).splitlines())]
     tail = tail_of(loaded.reader, task)
     if (task.status != "done" or loss_of(loaded.reader, task.attempt)) and tail.strip():
         whole = f"all it printed: `{track.command('logs', task.id)}`"

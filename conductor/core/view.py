@@ -12,7 +12,7 @@ from conductor.core.awaited import closure, targets
 from conductor.core.claims import Claims
 from conductor.core.conflicts import Keys
 from conductor.core.doors import STAGE, Doors
-from conductor.core.ends import may_start
+from conductor.core.ends import may_start, needs_a_person
 from conductor.core.policy import allowed
 from conductor.core.rooms import rooms_of
 from conductor.core.state import State, Task
@@ -27,6 +27,7 @@ from conductor.core.task import (
     Running,
     RunOptions,
     Skipped,
+    TaskSpec,
 )
 from conductor.core.transitions import Phase
 from conductor.core.wait_view import WaitView as WaitView
@@ -93,6 +94,10 @@ class TaskView:
     """What the evidence says of the running attempt; None where it never said anything but that it works."""
     deadlock: Deadlock | None = None
     """The deadlock that it is a member of."""
+    asks: str | None = None
+    """What a person has to do before it can run, or be done: `manual` (it is for a person), `approval`; else None."""
+    to_do: str = ""
+    """What the plan says to that person: instructions, what is said of the task, when it is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,14 @@ def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tu
         estimate=task.spec.estimate,
         retries_left=max(0, allowed(task.spec, options) - task.used),
         life=task.life if alive else None,
+        asks="manual" if task.spec.manual else "approval" if needs_a_person(task) else None,
+        to_do=_to_do(task.spec) if task.spec.manual or task.spec.approve else "",
     )
+
+
+def _to_do(spec: TaskSpec) -> str:
+    accepted = f"It is accepted when: {spec.acceptance}" if spec.acceptance else ""
+    return "\n".join(text.strip() for text in (spec.instructions, spec.prose, accepted) if text and text.strip())
 
 
 def _error(task: Task) -> ErrorView | None:

@@ -65,7 +65,7 @@ def unlock(order: ControlReceived, state: State) -> Completed:
         return Completed(replace(order, refused=f"{target} cannot be locked: {error}"))
     taken = contention.overlapping(state.grants.values(), key)
     if not taken:
-        held = sorted({held for grant in state.grants.values() for held in grant.keys})
+        held = sorted({f"{held} (by {grant.task})" for grant in state.grants.values() for held in grant.keys})
         return Completed(replace(order, refused=f"nobody holds {key}" + (f"; held: {few(held, 10)}" if held else "")))
     tasks = tuple(dict.fromkeys(grant.task for grant in taken))
     gone = (GrantGone(grant.task, grant.attempt, grant.id, TAKEN) for grant in taken)

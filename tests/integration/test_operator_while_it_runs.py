@@ -98,7 +98,7 @@ def test_gates_and_tasks_of_people_wait_without_a_slot_until_somebody_says(proje
     }
     assert "before" not in project.starts()
     page = project.call("status", str(project.track)).out
-    assert f"hand is for a person: conductor complete {project.track} hand" in page
+    assert f"hand is for a person\n  Done:    conductor complete {project.track} hand\n" in page
     order(project, "approve", "before", "after")
     order(project, "reject", "bad", "-m", "too risky")
     order(project, "complete", "hand")

@@ -42,7 +42,7 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         (
             "CONTROL",
             {"verb": "drain", "who": "operator:mary"},
-            "draining: `conductor stop` stops the running tasks (asked for by mary)",
+            "draining (asked for by mary)",
         ),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": None, "seconds": 80}, "attempt 1 succeeded after 1m 20s"),
         ("ATTEMPT_ENDED", {"number": 1, "error_class": "exit", "message": "exit 3"}, "attempt 1 failed: exit 3"),
@@ -152,7 +152,7 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         (
             "PROVIDER_PAUSED",
             {"provider": "command:make", "error_class": "breaker", "seconds": None},
-            "no command:make is started until `conductor resume`: too many failed in a row",
+            "no command:make is started until it is resumed: too many failed in a row",
         ),
         ("PROVIDER_RESUMED", {"provider": "claude", "why": "time"}, "claude is started again: time"),
         ("PLAN_RELOADED", {"changes": ["new: c"]}, "the run follows the plan as it is now: new: c"),

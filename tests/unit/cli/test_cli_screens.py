@@ -537,8 +537,25 @@ def test_live_says_how_to_stop_to_whoever_let_the_run_drain(story: Story, who: s
         story.tell(ControlReceived("drain", who))
         story.now = 1.0
         show.look()
-        how = "`conductor stop` stops" if who == "operator:mary" else "Ctrl-C again stops"
-        assert f"draining: {how} the running tasks" in picture(console)[-1]
+        hint = "draining: Ctrl-C again stops the running tasks"
+        assert (hint if who == "signal:INT" else "· draining ·") in picture(console)[-1]
+        assert (f"  conductor stop {story.track}\n" in stream.getvalue()) is (who == "operator:mary")
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_no_command_on_a_live_screen_is_broken(story: Story, width: int) -> None:
+    """It can be pasted: it stands on a line of its own, which only the terminal wraps."""
+    _, console = live(story, width)
+    stream = console.file
+    assert isinstance(stream, io.StringIO)
+    with LiveScreen(stream, resolve(str(story.track)), story.host, console, StoryClock(story)) as screen:
+        show = Show(story, screen)
+        story.start('  nodes: [{id: "5", name: "By hand", agent: manual}, {id: "1", name: "y", run: [x]}]')
+        story.tell(story.machine.resolve(ControlReceived("pause", "operator:mary")))
+        story.now = 1.0
+        show.look()
+        for command in (f"complete {story.track} 5", f"resume {story.track}"):
+            assert f"  conductor {command}\n" in stream.getvalue()
 
 
 def test_the_summary_of_a_stopped_run_says_how_to_go_on(story: Story, track: Path) -> None:

@@ -164,7 +164,11 @@ def test_words_for_a_worker_come_from_the_command_line_or_from_stdin(
 def test_a_lock_is_not_taken_without_being_asked_twice(
     conductor: Conductor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = call(capsys, "unlock", conductor.story, "a.py", code=2)
+    story = conductor.story
+    story.tell(GrantSeen(TaskId("1"), story.attempt("1"), "0000000a", ("a.py",), False, 1))
+    assert "nobody holds b.py; held: a.py (by 1)" in call(capsys, "unlock", story, "b.py", code=1)
+    said = call(capsys, "unlock", story, "a.py", code=2)
+    assert "held by 1, which may still write there" in said
     assert f"conductor unlock {conductor.story.track} a.py --force" in said
     assert conductor.taken == []
 

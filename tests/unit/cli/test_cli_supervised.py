@@ -62,9 +62,13 @@ def test_status_says_what_waits_for_people_and_what_to_type(story: Story, page: 
     story.end("4")
     wait(story, "1", "question", id="1a2b3c4d", text="which one?\nquick")
     text, track = page("status"), story.track
-    assert f"3 waits for approval: conductor approve {track} 3, or conductor reject {track} 3\n" in text
-    assert f"4 waits for approval: conductor approve {track} 4, or conductor reject {track} 4\n" in text
-    assert f"5 is for a person: conductor complete {track} 5, or conductor fail {track} 5\n" in text
+    assert (
+        f"3 waits for approval\n  Approve: conductor approve {track} 3\n  Reject:  conductor reject {track} 3\n" in text
+    )
+    assert (
+        f"4 waits for approval\n  Approve: conductor approve {track} 4\n  Reject:  conductor reject {track} 4\n" in text
+    )
+    assert f"5 is for a person\n  Done:    conductor complete {track} 5\n  Failed:  conductor fail {track} 5\n" in text
     assert f"1 asks: which one?\\nquick\n  Answer it: conductor answer {track} 1a2b3c4d TEXT\n" in text
     assert seconds_left(story.view(), BEGIN) is None
     for task, verbs in {"3": ("approve", "reject"), "5": ("complete", "fail")}.items():
@@ -77,11 +81,11 @@ def test_a_pause_is_said_with_who_asked_and_how_to_go_on(story: Story, page: Cal
     order(story, "pause")
     text = page("status")
     assert text.startswith("paused by mary, conductor pid ")
-    assert f"Paused by mary: nothing new is started. Go on: conductor resume {story.track}\n" in text
+    assert f"Paused by mary: nothing new is started.\n  Go on: conductor resume {story.track}\n" in text
     data = json.loads(page("status", "--json"))
     assert (data["run"]["state"], data["run"]["paused_by"]) == ("paused", MARY)
     totals = totals_of(story.view(), BEGIN, None)
-    assert totals.hint == "by mary; `conductor resume` goes on"
+    assert totals.hint == "by mary"
     assert notes(story)["2"] == "for the run to go on, paused by mary"
 
 
@@ -138,7 +142,7 @@ def test_a_kind_of_workers_that_is_held_back_says_why_and_how_to_try_it(story: S
     story.start(NODES, breaker=1, max_workers=1)
     story.end("1", 3)
     text = page("status")
-    held = "(too many of its attempts failed in a row). Try it now: conductor resume "
+    held = "(too many of its attempts failed in a row).\n  Try it now: conductor resume "
     assert "Command:x is held back for " in text
     assert held in text
     assert "Workers command:x: 1 attempt, 1 failed (1 exit); an attempt takes 3.0s (median)\n" in text
@@ -165,7 +169,8 @@ def test_the_last_words_of_a_run_name_who_is_waited_for_and_who_cancelled(story:
     assert text.startswith("gave up")
     assert "Only people could let the run go on, and it does not wait for them.\n" in text
     assert "cancelled (by mary): 6\n" in text
-    assert f"4 waits for approval: conductor approve {story.track} 4, or " in text
+    assert f"4 waits for approval\n  Approve: conductor approve {story.track} 4\n" in text
+    assert f"5 is for a person\n  Done:    conductor complete {story.track} 5\n" in text  # a run that gave up skips it
 
 
 def test_lines_of_a_run_tell_of_questions_gates_and_lives(story: Story, capsys: Any) -> None:
@@ -193,3 +198,28 @@ def test_req31_names_and_questions_cannot_move_the_cursor(story: Story, page: Ca
     for text in (page("status"), page("why", "5"), page("why", "1"), page("events")):
         assert "\u202e" not in text
         assert "\x1b" not in text
+
+
+def test_what_a_person_has_to_do_is_said(story: Story, page: Callable[..., str]) -> None:
+    """By `why` in full, in status and on the screens shortened; before and behind the end of a run."""
+    node = '{id: "5", name: "By hand", agent: manual, instructions: "Count the boxes.\\nWrite them down.", '
+    gate = '{id: "6", name: "Gate", run: [x], approve: before, acceptance: "all green"}'
+    story.start(f'  nodes: [{node}acceptance: "as many as last year"}}, {gate}]')
+    text = page("status")
+    assert "5 is for a person: Count the boxes.\n  Done:    conductor complete " in text
+    assert "6 waits for approval: It is accepted when: all green\n" in text
+    assert notes(story)["5"] == "for a person to do it: Count the boxes."
+    assert "  Count the boxes.\n  Write them down.\n  It is accepted when: as many as last year\n" in page("why", "5")
+    assert run_command_line(["logs", str(story.track), "5"]) == 0
+
+
+def test_a_task_for_a_person_has_no_logs_and_they_say_where_to_look(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(NODES)
+    assert run_command_line(["logs", str(story.track), "5"]) == 0
+    said = capsys.readouterr().err
+    assert said == (
+        "there is no output: the task is for a person, and has no worker. "
+        f"What is to be done: conductor why {story.track} 5\n"
+    )

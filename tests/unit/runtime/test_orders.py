@@ -61,7 +61,7 @@ def test_unlock_takes_every_grant_that_has_something_in_common_with_the_path() -
 
 
 @pytest.mark.parametrize(
-    ("target", "text"), [("docs", "nobody holds docs; held: lib, src"), ("a\0b", "cannot be locked")]
+    ("target", "text"), [("docs", "nobody holds docs; held: lib (by 1), src (by 1)"), ("a\0b", "cannot be locked")]
 )
 def test_an_unlock_of_what_nobody_holds_is_refused(target: str, text: str) -> None:
     found = unlock(target, holding("src", "lib"))
