@@ -289,16 +289,18 @@ class Client(Errand):
     def wait(self, *tasks: str, timeout: float | None = None) -> None:
         """Wait until these tasks are done. Raises TaskNotDone as soon as one of them has ended otherwise, WaitTimedOut,
         AttemptRevoked; BusError `unknown_task`."""
-        from bus.outcomes import DONE, Outcomes
+        from bus.outcomes import DONE, NEEDS_US, Outcomes
 
         if not tasks or self._task in tasks:
             raise ValueError("a task cannot wait for itself" if tasks else "name the tasks to wait for")
-        outcomes = Outcomes(self._looking(), map(TaskId, tasks))
+        outcomes = Outcomes(self._looking(), map(TaskId, tasks), waiter=self._task)
         left: list[str] = []
 
         def look() -> bool | None:
             found = outcomes.look()
             for task, outcome in found.items():
+                if outcome.word == NEEDS_US:  # an error of the plan or the program: people should find it
+                    self._send("NOTE", {"text": f"`bus wait {task}` can never end well: {outcome.reason}"})
                 if outcome.word != DONE:
                     raise TaskNotDone(task, outcome.word, outcome.reason)
             left[:] = [task for task in tasks if task not in found]

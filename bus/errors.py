@@ -109,7 +109,8 @@ class TaskNotDone(BusError):
     """A task that was waited for has ended, and is not done."""
 
     def __init__(self, task: str, word: str, reason: str) -> None:
-        what = "will not be started" if word == "not started" else f"is {word}"
+        odd = {"not started": "will not be started", "waiting for us": "cannot be done while this one waits for it"}
+        what = odd.get(word, f"is {word}")
         super().__init__(f"task {task} {what}" + (f": {reason}" if reason else ""))
         self.task = task
         self.word = word

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,9 @@ _BACK = frozenset({"retry", "reset"})
 NOT_STARTED = "not started"
 """Of a task without an end, of which no attempt is under way, in a run that starts nothing more."""
 
+NEEDS_US = "waiting for us"
+"""Of a task without an end that depends, near or far, on the one that waits for it: it can never be done so."""
+
 _ENDING = frozenset({"drain", "stop"})
 """Orders behind which nothing more is started."""
 
@@ -39,15 +42,19 @@ class Outcome:
     """How a task ended."""
 
     word: str
-    """`done`, `failed`, `blocked`, `skipped` or `cancelled`; or `NOT_STARTED`."""
+    """`done`, `failed`, `blocked`, `skipped` or `cancelled`; or `NOT_STARTED`, `NEEDS_US`."""
     reason: str = ""
 
 
 class Outcomes:
     """Follows the journal for some tasks."""
 
-    def __init__(self, reader: Reader, tasks: Iterable[TaskId]) -> None:
+    def __init__(self, reader: Reader, tasks: Iterable[TaskId], *, waiter: str | None = None) -> None:
+        """`waiter`: the task that waits for them."""
         self._reader = reader
+        self._waiter = waiter
+        self._in_vain: dict[TaskId, Outcome] = {}
+        """Those that can never be done while the waiter waits."""
         self._tasks = tuple(dict.fromkeys(tasks))
         self._seq = 0
         self._found: dict[TaskId, Outcome] = {}
@@ -57,8 +64,8 @@ class Outcomes:
         self._plan: str | None = None
 
     def look(self) -> dict[TaskId, Outcome]:
-        """Return the tasks that have ended by now, or will not be started any more. A call that goes on from an
-        earlier one reads what is new.
+        """Return the tasks that have ended by now, or will not be started any more, or not before the waiter ends. A
+        call that goes on from an earlier one reads what is new.
 
         Raises BusError `unknown_task` where the plan has no such task.
         """
@@ -67,7 +74,7 @@ class Outcomes:
             self._take(record)
         late = Outcome(NOT_STARTED, "the run is ending")
         lost = {task: late for task in self._tasks if self._ending and task not in self._begun}
-        return lost | self._found
+        return lost | self._in_vain | self._found
 
     def _take(self, record: Record) -> None:
         payload = record.payload
@@ -105,6 +112,12 @@ class Outcomes:
         plan = json.loads(self._reader.load_plan(sha))
         known = {task.get("id") for task in plan["tasks"]}
         groups = {group.get("id"): group.get("tasks", ()) for group in plan.get("groups", ())}
+        needs = {task.get("id"): task.get("depends_on", ()) for task in plan["tasks"]}
+        self._in_vain = {
+            task: Outcome(NEEDS_US, f"{task} needs {self._waiter}")
+            for task in self._tasks
+            if self._waiter is not None and _is_needed(self._waiter, task, needs)
+        }
         for task in self._tasks:
             if task in known:
                 continue
@@ -114,3 +127,15 @@ class Outcomes:
             error = BusError(f"the plan has no task {task!r}", hint=hint)
             error.code = "unknown_task"
             raise error
+
+
+def _is_needed(task: str, by: str, needs: Mapping[str, Iterable[str]]) -> bool:
+    """Tell whether a task must be done before another one can start; `needs` are the dependencies of each."""
+    todo, seen = [by], {by}
+    while todo:
+        fresh = [one for one in needs.get(todo.pop(), ()) if one not in seen]
+        if task in fresh:
+            return True
+        seen.update(fresh)
+        todo += fresh
+    return False

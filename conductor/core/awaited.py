@@ -31,6 +31,13 @@ def closure(state: State, indexes: Iterable[int]) -> frozenset[int]:
     return frozenset(found)
 
 
+def needs_itself(state: State, task: Task) -> list[TaskId]:
+    """Return the tasks that a victim of a deadlock waited for and that depend on it, near or far, or are itself: no
+    other attempt can wait for them with more success."""
+    wanted = (state.tasks[id] for id in state.wanted.get(task.id, ()) if id in state.tasks)
+    return [other.id for other in wanted if task.index in closure(state, [other.index])]
+
+
 def waits_in_vain(state: State, run: Run, task: Task) -> bool:
     """Tell whether the newest attempt of a task waits for one that is not started any more in this round."""
     return any(in_vain(state, run, wait) for wait in state.waits.values() if wait.attempt == task.attempt)

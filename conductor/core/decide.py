@@ -10,6 +10,7 @@ from bus.layout import attempt_id
 from bus.wire import ExitRecord
 from conductor.core import policy, providers, stops
 from conductor.core.agenda import Agenda
+from conductor.core.awaited import needs_itself
 from conductor.core.deadlock import Found
 from conductor.core.ends import as_ordered, completed, expired_group, opened, out_of_time, work_done
 from conductor.core.events import (
@@ -32,7 +33,7 @@ from conductor.core.supervision import ProviderResumed, TaskCancelled
 from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Ready, Skipped
 from conductor.core.transitions import Phase
 from conductor.core.wait_events import DeadlockDetected, DeadlockResolved
-from conductor.core.waits import STALE_TOKEN
+from conductor.core.waits import DEADLOCK_VICTIM, STALE_TOKEN
 from conductor.core.words import WORD_OF, counts
 
 
@@ -107,6 +108,7 @@ def _settle(state: State, task: Task, run: Run) -> Decision:
     if pause := providers.due(state, run, task, ended):
         return pause
     worth_it = policy.may_retry(task.spec, run.options, ended, task.used, task.uncounted)
+    worth_it = worth_it and not (ended.error_class == DEADLOCK_VICTIM and needs_itself(state, task))
     if not worth_it or expired_group(state, task):
         return TaskFailed(task.id, ended.attempt, task.id, ended.message, ended.error_class)
     if run.gave_up:

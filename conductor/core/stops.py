@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bus.wire import TaskId
-from conductor.core.awaited import waits_in_vain
+from conductor.core.awaited import needs_itself, waits_in_vain
 from conductor.core.ends import expired_group
 from conductor.core.giving_up import WAITS_FOR_PEOPLE
 from conductor.core.liveness import QUIET, STUCK
@@ -81,7 +81,7 @@ def because(state: State, task: Task, reason: str) -> str:
         return f"it hung, with {life.detail}" if life and life.life == QUIET else "it hung"
     if reason == DEADLOCK_VICTIM and (deadlock := deadlock_of(state, task)):
         others = [TaskId(one["task"]) for one in deadlock.members if one["task"] != task.id]
-        return f"to end a deadlock with {few(others)}" if others else "it waited for what could not come"
+        return f"to end a deadlock with {few(others)}" if others else _alone(state, task, deadlock)
     if reason == TIMEOUT and (group := expired_group(state, task)):
         return f"its group {group} has run out of time"
     if reason == TIMEOUT and life and life.life == STUCK:
@@ -92,3 +92,15 @@ def because(state: State, task: Task, reason: str) -> str:
     if reason == STOPPED and run is not None and not run.stopping and waits_in_vain(state, run, task):
         return "it waited for a task that is not started any more"
     return "" if reason == STOPPED else reason
+
+
+def _alone(state: State, task: Task, deadlock: Deadlock) -> str:
+    """Say for what a victim waited that stood in nobody else's way."""
+    if in_vain := needs_itself(state, task):
+        others = [id for id in in_vain if id != task.id]
+        needs = f"{few(others)}, which {'need' if len(others) > 1 else 'needs'} {task.id}"
+        return f"it waited for {needs if others else 'itself'}"
+    waits = [wait for one in deadlock.members if one["task"] == task.id for wait in one["waits_for"]]
+    names = dict.fromkeys(str(wait["what"]) for wait in waits if wait["kind"] != "pool")
+    lacking = any(wait["kind"] == "pool" for wait in waits)
+    return f"it waited for {few(list(names))}, {'for which no worker was free' if lacking else 'which could not come'}"

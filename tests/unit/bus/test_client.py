@@ -262,6 +262,21 @@ def test_a_task_that_is_done_is_not_waited_for(stage: Stage) -> None:
     assert stage.messages() == []
 
 
+@pytest.mark.parametrize(("awaited", "needs"), [("3", {"3": ["2"]}), ("4", {"3": ["1", "2"], "4": ["3"]})])
+def test_a_wait_for_a_task_that_needs_this_one_ends_at_once_and_is_told(
+    stage: Stage, awaited: str, needs: dict[str, list[str]]
+) -> None:
+    plan = {"tasks": [{"id": task, "depends_on": needs.get(task, [])} for task in "1234"]}
+    stage.tell("RUN_STARTED", {"plan_sha": stage.host.freeze_plan(json.dumps(plan).encode())})
+    with pytest.raises(TaskNotDone, match=f"{awaited} cannot be done while this one waits for it: {awaited} needs 2"):
+        stage.two.wait("1", awaited)
+    told = {"text": f"`bus wait {awaited}` can never end well: {awaited} needs 2"}
+    assert stage.messages() == [(TWO, "NOTE", told)]
+    assert stage.host.waits() == ()
+    stage.tell("TASK_COMPLETE", {"task_id": awaited}, awaited)  # in a round before
+    stage.two.wait(awaited)
+
+
 def test_a_wait_for_tasks_ends_when_all_are_done(stage: Stage) -> None:
     stage.start("1", "2", "3")
     stage.tell("TASK_FAILED", {"task_id": "1", "error": "x"}, "1")

@@ -106,7 +106,7 @@ def test_a_deadlock_of_the_pool_says_so(play: Play) -> None:
     )
     play.result("a", "stopped")
     assert explain(play, "a")[-1] == (
-        "Attempt 1 was stopped: it waited for what could not come; that uses up no retry."
+        "Attempt 1 was stopped: it waited for t, for which no worker was free; that uses up no retry."
     )
 
 

@@ -125,6 +125,27 @@ def test_a_task_that_waits_for_its_own_dependant_is_in_a_deadlock_with_itself(pl
     assert members(detected(play)) == {"a": [("task", "b")]}
 
 
+@pytest.mark.parametrize(
+    ("awaited", "said"),
+    [
+        (["b"], "it waited for b, which needs a"),
+        (["c"], "it waited for c, which needs a"),
+        (["b", "c", "d"], "it waited for b, c, which need a"),
+        (["a"], "it waited for itself"),
+    ],
+)
+def test_a_victim_whose_wait_can_never_come_is_not_tried_again(play: Play, awaited: list[str], said: str) -> None:
+    play.start("a", "b < a", "c < b", "d", max_workers=2)
+    play.waits("a", "task", *awaited)
+    assert play.terminated == ["a"]
+    play.result("a", "stopped").result("d")
+    assert play.statuses == {"a": "failed", "b": "blocked", "c": "blocked", "d": "done"}
+    assert play.seen("a").error is not None
+    assert play.seen("a").error.message == f"stopped: {said}"
+    assert play.seen("a").number == 1
+    assert play.machine.state.deadlocks == {}
+
+
 def test_a_task_that_conflicts_with_who_waits_for_it(play: Play) -> None:
     play.start(task_of("a", files=("src/x.py",)), task_of("b", files=("src/",)))
     play.waits("a", "task", "b")
@@ -319,16 +340,21 @@ def test_a_task_that_would_fail_by_it_is_spared(play: Play) -> None:
 
 
 def test_if_all_would_fail_by_it_one_does(play: Play) -> None:
-    play.start("a", max_workers=1)
-    for _ in range(6):
-        play.waits("a", "task", "a")
-        assert play.terminated == ["a"]
-        play.result("a", "stopped")
-        if not play.machine.ended:
-            play.timer("a")
-    assert play.statuses == {"a": "failed"}
+    keys, turn = {"a": ("x", "y"), "b": ("y", "x")}, "b"
+    play.start(*keys, restart_intensity=None)
+    play.holds("a", "x")
+    play.waits("a", "lock", "y")
+    for number in range(11):
+        held, wanted = keys[turn]
+        play.holds(turn, held)
+        play.waits(turn, "lock", wanted)
+        (turn,) = play.terminated
+        play.result(turn, "stopped")
+        if number < 10:
+            play.timer(turn)
+    assert play.statuses == {"a": "failed", "b": "waiting"}
     assert play.seen("a").error is not None
-    assert play.seen("a").error.message == "stopped: it waited for what could not come"
+    assert play.seen("a").error.message == "stopped: to end a deadlock with b"
 
 
 def test_a_victim_that_finished_before_it_was_stopped_is_done(play: Play) -> None:
