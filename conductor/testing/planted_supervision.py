@@ -112,7 +112,7 @@ def _only_messages(self: Messages, id: object) -> bool:
 
 
 SUPERVISION: dict[str, Plant] = {
-    "lock-without-mutex": replaced(FileStore, "alone", lambda self: nullcontext()),
+    "lock-without-mutex": replaced(FileStore, "alone", lambda self, patience=None: nullcontext()),
     "lock-by-name-alone": replaced(contention, "overlap", _equal),
     "lock-freed-by-the-worker's-death": replaced(Waiting, "look", _look_without_dead_workers),
     "lock-left": replaced(FileHost, "close_attempt", lambda self, attempt: None),
