@@ -34,7 +34,7 @@ from bus.errors import (
 )  # fmt: skip
 from bus.grants import Busy
 from bus.inside import Refusals, check_usage, listed, paths_of, surroundings
-from bus.wire import JsonObject, TaskId
+from bus.wire import PROVIDER_CLASSES, JsonObject, TaskId
 
 if TYPE_CHECKING:
     from bus.contract import Reader
@@ -142,6 +142,8 @@ class Client(Errand):
 
     def progress(self, percent: float, text: str = "") -> None:
         """Say how far the task is, in percent, and what it does now."""
+        if not 0 <= percent <= 100:
+            raise ValueError(f"the progress is 0 to 100 percent, not {percent!r}")
         message = self._send("PROGRESS", {"pct": percent, "text": text})
         with self._refusals("the progress cannot be shown"):
             shown = {"progress_pct": percent, "text": text[:MAX_TEXT], "timestamp": message.timestamp}
@@ -154,6 +156,10 @@ class Client(Errand):
     def fail(self, message: str, *, error_class: str | None = None, retry_after: float | None = None) -> None:
         """Report the task as failed. `error_class` names a limit of a provider, which costs the task nothing;
         `retry_after`: seconds after which it is over."""
+        if error_class is not None and error_class not in PROVIDER_CLASSES:
+            raise ValueError(f"{error_class!r} is no limit of a provider; there are {', '.join(PROVIDER_CLASSES)}")
+        if retry_after is not None and retry_after < 0:
+            raise ValueError(f"`retry_after` is seconds from now on, not {retry_after!r}")
         more = {"class": error_class, "retry_after": retry_after}
         self._report({"verb": "fail", "message": message} | {k: v for k, v in more.items() if v is not None})
 

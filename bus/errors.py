@@ -100,7 +100,7 @@ class AttemptRevoked(BusError):
     """The attempt is to stop, or has ended (`ENDED`): whoever waits in it ends."""
 
     def __init__(self, reason: str) -> None:
-        over = "this attempt is over: it has its result, and nothing more of it counts"
+        over = "this attempt is over, and nothing more of it counts"
         super().__init__(over if reason == ENDED else f"this attempt is being stopped: {reason}")
         self.reason = reason
 

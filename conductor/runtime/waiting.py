@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bus import layout
 from bus.contract import Grant, Host, WaitFile
+from bus.errors import ENDED
 from bus.wire import AttemptId, TaskId
 from conductor.core.events import Fact
 from conductor.core.policy import UNKILLABLE
@@ -106,11 +107,13 @@ class Waiting:
         grants: Mapping[str, Grant],
         waits: Mapping[str, WaitFile],
     ) -> None:
-        """Remove what a process made for an attempt whose end is journaled: nobody would ever release it."""
+        """Remove what a process made for an attempt whose end is journaled: nobody would ever release it. And tell that
+        process, as nobody else may: an attempt that is lost has no result which would."""
         owners = {grant.attempt for grant in grants.values()} | {wait.attempt for wait in waits.values()}
         for attempt in sorted(owners):
             if attempt not in open and _has_ended(state, attempt):
                 self._host.close_attempt(attempt)
+                self._host.revoke(attempt, ENDED)
 
 
 def _has_ended(state: State, attempt: AttemptId) -> bool:

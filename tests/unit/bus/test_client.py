@@ -247,7 +247,7 @@ def test_a_program_whose_attempt_has_its_result_gets_and_waits_for_nothing_more(
         lambda: stage.one.wait("2"),
         lambda: stage.one.ask("Which?"),
     ):
-        with pytest.raises(AttemptRevoked, match="has its result"):
+        with pytest.raises(AttemptRevoked, match="is over"):
             call()
     assert stage.one.over() == "ended"
     assert stage.one.revoked() is None
@@ -400,6 +400,15 @@ def test_reports_and_texts(stage: Stage) -> None:
     assert stage.one.revoked() is None
     with pytest.raises(ValueError, match="cannot be handed in"):
         stage.one.post("MINE", {"a": float("nan")})
+    for refused in (
+        lambda: stage.one.progress(101),
+        lambda: stage.one.fail("x", error_class="mine"),
+        lambda: stage.one.fail("x", error_class="quota", retry_after=-1),
+        lambda: stage.one.usage(cost_usd=-0.5),
+    ):
+        with pytest.raises(ValueError, match="no"):
+            refused()
+    assert stage.messages() == []
 
 
 @pytest.mark.parametrize(

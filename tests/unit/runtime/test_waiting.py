@@ -30,6 +30,7 @@ class Host_:
         self.held: list[Grant] = []
         self.looks: list[list[WaitFile] | OSError] = []
         self.closed: list[AttemptId] = []
+        self.told: list[tuple[AttemptId, str]] = []
         self.taken: list[str] = []
 
     def grants(self) -> tuple[Grant, ...]:
@@ -43,6 +44,9 @@ class Host_:
 
     def close_attempt(self, attempt: AttemptId) -> None:
         self.closed.append(attempt)
+
+    def revoke(self, attempt: AttemptId, reason: str) -> None:
+        self.told.append((attempt, reason))
 
     def take_grants(self, grants: list[Grant]) -> None:
         self.taken += [grant.id for grant in grants]
@@ -134,6 +138,7 @@ def test_what_is_left_of_an_attempt_that_is_over_is_put_an_end_to(host: Host_, s
     host.looks = [[wait("4", left_out)]]
     found = waiting(host).look(state, {})
     assert host.closed == [ONE, left_out], "of what the journal does not tell nothing is known"
+    assert host.told == [(ONE, "ended"), (left_out, "ended")]
     assert found.come == ()
 
 
