@@ -211,6 +211,8 @@ class Session:
         self._look_due = self._clock + LOOK_PERIOD
         self._rung = _Rung(name, self._clock + _rung_length(name, self._spec.ladder))
         self._sent.append(Sent(name, self._clock))
+        if self._cut is not None and self._spec.beat_period:  # whoever looks must not read of time that is left
+            self._beat_due = self._clock
         return [SendSignal(name, everyone=name != "INT")]
 
     def _beat(self) -> list[Instruction]:
@@ -219,7 +221,14 @@ class Session:
         self._beat_due = self._clock + self._spec.beat_period
         limit = self._limit()
         left = None if limit is None else round(max(limit - self._clock, 0.0), 3)
-        return [Beat(self._phase_name(), round(self._clock, 3), left, self._asks)]
+        return [Beat(self._phase_name(), round(self._clock, 3), left, self._asks, self._ladder())]
+
+    def _ladder(self) -> tuple[str, SignalName, float] | None:
+        if self._cut is None or self.phase is not Phase.LADDER:
+            return None
+        rung, after = self._rung, self._spec.ladder.terminate if self._rung.name == "INT" else 0.0
+        kill_in = 0.0 if rung.name == "KILL" else max(rung.ends - self._clock, 0.0) + after
+        return self._cut[0], rung.name, round(kill_in, 3)
 
     def _phase_name(self) -> str:
         if self.phase in (Phase.SETTLING, Phase.LADDER):

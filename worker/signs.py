@@ -12,11 +12,15 @@ from typing import Any
 from bus.process import HAVE_PROC, is_shortage
 from bus.wire import WorkerSpec
 from worker.ages import Ages, Seen
-from worker.tree import processor_time
+from worker.tree import processor_time, suspended
 from worker.words import Beat
 
 MOST_FILES = 1000
 """Names looked at in one beat, so that a folder of any size costs milliseconds. Changes beyond them are not seen."""
+
+
+MOST_SUSPENDED = 4
+"""Suspended processes that a beat names."""
 
 
 class Signs:
@@ -31,6 +35,11 @@ class Signs:
         """Return what a beat tells. `output` is the number of bytes that the command printed so far."""
         seen = Seen(output, _cpu(), self._state_of_files())
         found: dict[str, Any] = {"phase": beat.phase, **self._ages.take(seen, beat.clock), "left": beat.left}
+        if beat.ladder is not None:
+            by, name, kill_in = beat.ladder
+            found["ladder"] = {"by": by, "signal": name, "kill_in": kill_in}
+        if found.get("cpu", {}).get("age") and (still := _suspended()):  # who stands still uses no processor
+            found["suspended"] = still
         return {**found, "stands": True} if beat.stands else found
 
     def _state_of_files(self) -> int | None:
@@ -52,6 +61,13 @@ def _cpu() -> float | None:
         if not is_shortage(error):
             raise
         return None
+
+
+def _suspended() -> list[dict[str, Any]]:
+    """Return some processes of the tree that stand still until somebody sends CONT."""
+    with suppress(OSError):
+        return [{"pid": one.pid, "name": one.name} for one in suspended(os.getpid())[:MOST_SUSPENDED]]
+    return []
 
 
 def files_of(folder: str, patterns: Sequence[str], most: int) -> Iterator[tuple[str, int, int, int]]:

@@ -80,9 +80,17 @@ def name_of(pid: int) -> str:
 
 def processor_time(root: int) -> float:
     """Return the seconds of processor time that the living processes below `root`, and what they reaped, have used."""
-    found = family(root) if HAVE_CHILDREN else descendants(root, all_processes())
-    ticks = sum(info.cpu_ticks for info in found)
+    ticks = sum(info.cpu_ticks for info in _below(root))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def suspended(root: int) -> list[ProcessInfo]:
+    """Return the processes below `root` that stand still: SIGSTOP, Ctrl-Z, a debugger."""
+    return [info for info in _below(root) if info.suspended] if HAVE_PROC else []
+
+
+def _below(root: int) -> list[ProcessInfo]:
+    return list(family(root) if HAVE_CHILDREN else descendants(root, all_processes()))
 
 
 def signal_processes(processes: Iterable[ProcessInfo], number: signal.Signals) -> None:

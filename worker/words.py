@@ -92,6 +92,8 @@ class Beat:
     """Seconds until the time limit of the phase; None where it has none."""
     stands: bool
     """Whether the limit stands still, as the answer of a person is waited for."""
+    ladder: tuple[str, SignalName, float] | None = None
+    """While the attempt is ended from outside: `timeout` or `stop`, the newest signal, seconds until KILL."""
 
 
 @dataclass(frozen=True, slots=True)

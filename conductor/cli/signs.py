@@ -8,7 +8,8 @@ from bus.contract import Reader
 from bus.errors import BusError
 from bus.strict import number
 from bus.wire import AttemptId, JsonObject
-from conductor.core.wording import duration
+from conductor.cli.escape import one_line
+from conductor.core.wording import duration, few
 
 PHASES = {
     "locks": "its worker waits for the locks that it was given",
@@ -40,12 +41,35 @@ def signs_text(beat: JsonObject) -> str:
     if (phase := PHASES.get(str(beat.get("phase")))) is not None:
         said.insert(0, phase)
     left = number(beat.get("left"))
-    if beat.get("stands") is True:
+    ladder = _ladder(beat.get("ladder"))
+    if ladder:
+        said = [one for one in said if one != PHASES["ending"]] + [ladder]
+    elif beat.get("stands") is True:
         said.append("its time limit stands still")
     elif left is not None:
         said.append(f"{duration(left)} left of its time limit")
+    said += [text] if (text := _suspended(beat.get("suspended"))) else []
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _ladder(value: Any) -> str:
+    """Say that the attempt is being ended, and how far that is."""
+    if not isinstance(value, dict) or value.get("by") not in ("timeout", "stop"):
+        return ""
+    kill_in = number(value.get("kill_in"))
+    then = f", KILL within {duration(kill_in)}" if kill_in else ""
+    over = "its time limit is over; " if value["by"] == "timeout" else ""
+    return f"{over}it is being ended ({str(value.get('signal'))[:4]}{then})"
+
+
+def _suspended(value: Any) -> str:
+    """Say which of its processes stand still."""
+    found = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    if not found:
+        return ""
+    names = few([f"{one_line(str(one.get('name'))[:32])} (pid {str(one.get('pid'))[:12]})" for one in found])
+    return f"suspended (state T), so it goes on only after SIGCONT: {names}"
 
 
 def _output(value: Any) -> str:

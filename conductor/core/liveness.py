@@ -82,6 +82,8 @@ def _judge(signs: Signs, stale_after: float | None, was: str | None) -> tuple[st
     if signs.finished is not None and signs.finished >= FINISH_GRACE:
         return FINISHED, f"its result is there, its worker has not ended for {duration(signs.finished)}"
     if not signs.started:
+        if signs.waits:  # for the locks of its task: that has a name, and takes what it takes
+            return WORKING, ""
         late = signs.opened >= START_GRACE
         what = "its worker has not started its command" if signs.claimed else "its worker has not begun"
         return (STARTING, f"{what} for {duration(signs.opened)}") if late else (WORKING, "")

@@ -24,6 +24,20 @@ from conductor.cli.signs import signs_text
             {"output": {"bytes": 3_500_000_000, "age": 1}, "left": 90, "stands": True},
             "Seen at its last beat: output 1.0s ago (3.5 GB); its time limit stands still.",
         ),
+        (
+            {"phase": "ending", "left": 0.0, "ladder": {"by": "timeout", "signal": "TERM", "kill_in": 10.0}},
+            "Its time limit is over; it is being ended (TERM, KILL within 10s).",
+        ),
+        (
+            {"phase": "ending", "ladder": {"by": "stop", "signal": "KILL", "kill_in": 0.0}},
+            "It is being ended (KILL).",
+        ),
+        (
+            {"phase": "command", "left": 9, "suspended": [{"pid": 7, "name": "sh\x1b"}]},
+            "9.0s left of its time limit; suspended (state T), so it goes on only after SIGCONT: sh\\e (pid 7).",
+        ),
+        ({"ladder": {"by": []}, "suspended": [3]}, ""),
+        ({"ladder": 3, "suspended": 3}, ""),
         ({"phase": "verify"}, "Its command is done; what it did is verified."),
         ({"phase": "command", "left": None}, ""),
         ({}, ""),

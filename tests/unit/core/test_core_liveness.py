@@ -54,6 +54,7 @@ def life(signs: Signs, stale_after: float | None = 600.0, was: str | None = None
     [
         (WELL, WORKING, ""),
         (replace(WELL, started=False, claimed=False, opened=1.0), WORKING, ""),
+        (replace(WELL, started=False, opened=700.0, waits=True), WORKING, ""),  # in line for the locks of its task
         (replace(WELL, started=False, claimed=False, opened=7.0), STARTING, "its worker has not begun for 7.0s"),
         (replace(WELL, started=False, opened=7.0), STARTING, "its worker has not started its command for 7.0s"),
         (replace(WELL, beat_age=35.0), WORKING, ""),

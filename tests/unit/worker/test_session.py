@@ -351,6 +351,19 @@ def test_what_may_be_stale_soon_beats_four_times_as_often(
     )
 
 
+def test_a_beat_is_made_at_each_signal_of_the_ladder() -> None:
+    run = Run(replace(SPEC, heartbeat=30.0, timeout=5.0, ladder=Ladder(2.0, 3.0)))
+    run.tell(Started())
+    told = [beat for beat in beats(run.pass_time(11.0)) if isinstance(beat, Beat)]
+    assert [(beat.phase, beat.left) for beat in told[-3:]] == [("ending", 0.0)] * 3
+    assert [(by, name, round(kill_in)) for beat in told[-3:] for by, name, kill_in in [beat.ladder or ("", "", 0)]] == [
+        ("timeout", "INT", 5),
+        ("timeout", "TERM", 3),
+        ("timeout", "KILL", 0),
+    ]
+    assert beats(Run(replace(SPEC, heartbeat=0.0, timeout=5.0)).pass_time(11.0)) == []
+
+
 def test_a_beat_tells_the_phase_and_what_is_left_of_its_limit() -> None:
     run = Run(replace(SPEC, heartbeat=2.0, timeout=10.0, verify=(("v",),), leftovers="kill"))
     run.tell(Started())

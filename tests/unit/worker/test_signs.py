@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bus import process
-from bus.process import ProcessInfo
+from bus.process import HAVE_PROC, ProcessInfo
 from bus.wire import AttemptId, TaskId, WorkerSpec
 from worker import signs, tree
 from worker.ages import CPU_SHARE, Ages, Seen
@@ -112,3 +113,21 @@ def test_the_evidence_of_a_beat_names_phase_limit_and_standstill(monkeypatch: py
         "left": 6.0,
     }
     assert one.evidence(Beat("verify", 5.0, None, stands=True), 0)["stands"] is True
+
+
+def test_the_evidence_of_a_beat_names_the_ladder_and_who_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signs, "_cpu", lambda: 1.0)
+    one = Signs(SPEC)
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        assert "suspended" not in one.evidence(Beat("command", 4.0, 6.0, stands=False), 0), (
+            "it used some processor time"
+        )
+        found = one.evidence(Beat("ending", 5.0, 0.0, stands=False, ladder=("timeout", "TERM", 3.0)), 0)
+    finally:
+        child.kill()
+        child.wait()
+    assert found["ladder"] == {"by": "timeout", "signal": "TERM", "kill_in": 3.0}
+    assert found.get("suspended") == ([{"pid": child.pid, "name": "sleep"}] if HAVE_PROC else None)
