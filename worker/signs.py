@@ -34,7 +34,8 @@ class Signs:
     def evidence(self, beat: Beat, output: int) -> dict[str, Any]:
         """Return what a beat tells. `output` is the number of bytes that the command printed so far."""
         seen = Seen(output, _cpu(), self._state_of_files())
-        found: dict[str, Any] = {"phase": beat.phase, **self._ages.take(seen, beat.clock), "left": beat.left}
+        found: dict[str, Any] = {"phase": beat.phase, "clock": beat.clock, "left": beat.left}
+        found |= self._ages.take(seen, beat.clock)
         if beat.ladder is not None:
             by, name, kill_in = beat.ladder
             found["ladder"] = {"by": by, "signal": name, "kill_in": kill_in}

@@ -9,7 +9,7 @@ from bus.wire import JsonObject, Record, dumps
 from conductor.cli import phrases_supervision
 from conductor.cli.output import counts_line
 from conductor.cli.phrases_supervision import control
-from conductor.core.why import gave_up_text, stopping_text
+from conductor.core.why import gave_up_text, state_text, stopping_text
 from conductor.core.wording import duration, few, person, plural
 
 BEGINS = frozenset({"RUN_STARTED", "RUN_RESUMED"})
@@ -121,7 +121,7 @@ def _plan_edited(payload: JsonObject) -> str:
 
 def _run_ended(payload: JsonObject) -> str:
     why = f" ({gave_up_text(payload['reason'])})" if payload.get("reason") not in (None, payload["state"]) else ""
-    return f"run ended: {payload['state']}{why}: {counts_line(payload.get('counts', {}))}"
+    return f"run ended: {state_text(payload['state'])}{why}: {counts_line(payload.get('counts', {}))}"
 
 
 _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {

@@ -195,7 +195,7 @@ def _headline(facts: Facts) -> str:
     kinds = ", ".join(f"{count} {one_line(kind)}" for kind, count in types)
     mixed = f" ({kinds})" if len(types) > 1 else ""
     return (
-        f"{plural(len(plan.tasks), 'task')} in {plural(len(waves), 'wave')}, at most {widest} side by side"
+        f"{plural(len(plan.tasks), 'task')} in {plural(len(waves), 'wave')}, the widest of {plural(widest, 'task')}"
         f"{mixed}, from {one_line(plan.source)}"
     )
 

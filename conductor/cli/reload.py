@@ -11,6 +11,7 @@ from conductor.cli.options import bus_dir_option, examples, json_option, track_a
 from conductor.cli.ordering import Order
 from conductor.cli.steering import Result, Steered, begin, steer
 from conductor.core import limits
+from conductor.core.wording import few
 from conductor.errors import PlanError
 from conductor.plan import load
 
@@ -39,7 +40,14 @@ def _say(steered: Steered, result: Result) -> str:
     changes = _changes(list(steered.reader.records(result.seq)))
     if changes is None:
         return "the plan is being read again."
-    return "\n".join(["the run follows the plan as it is now.", *(f"  {change}" for change in changes)])
+    lines = ["the run follows the plan as it is now.", *(f"  {change}" for change in changes)]
+    running = [task.id for task in steered.view.tasks if task.worker is not None]
+    failed = [task.id for task in steered.view.tasks if task.status == "failed"]
+    if changes and running:
+        lines.append(f"What runs goes on as it was started: {few(running)}.")
+    if changes and failed:
+        lines.append(f"What failed is tried again only by `{steered.track.command('retry', failed[0])}`.")
+    return "\n".join(lines)
 
 
 def _changes(records: Sequence[Record]) -> Sequence[str] | None:

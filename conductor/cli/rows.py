@@ -22,19 +22,21 @@ Tasks = Mapping[TaskId, TaskView]
 def rows_of(view: RunView, now: float) -> list[Row]:
     """Return a row for each task. `now` is the wall clock: ages are for people, nothing is decided by them."""
     tasks = {task.id: task for task in view.tasks}
-    return [_row(task, tasks, now) for task in view.tasks]
+    workers = view.options.max_workers if view.options else 0
+    full = view.state == "running" and sum(1 for task in view.tasks if task.worker is not None) >= workers > 0
+    return [_row(task, tasks, now, full=full) for task in view.tasks]
 
 
-def _row(task: TaskView, tasks: Tasks, now: float) -> Row:
+def _row(task: TaskView, tasks: Tasks, now: float, *, full: bool) -> Row:
     alive = task.worker is not None
     elapsed = max(now - task.started_at, 0.0) if alive and task.started_at is not None else task.seconds
     return Row(
         id=task.id,
-        name=task.name[:LONG],
+        name=task.name[:LONG] if task.name != task.id else "",
         status=task.status,
         attempt=task.number,
         elapsed=elapsed,
-        note=_note(task, tasks, now)[:LONG],
+        note=(_note(task, tasks, now) or ("for a free worker" if full and task.status == "ready" else ""))[:LONG],
         age=None if alive or task.ended_at is None else max(now - task.ended_at, 0.0),
     )
 
@@ -48,7 +50,8 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
         return "; ".join(filter(None, (life, _wait(task, tasks, now))))
     if task.status == "running":
         percent = f"{task.progress_pct:.0f} %" if task.progress_pct is not None else ""
-        return "; ".join(filter(None, (life, " ".join(filter(None, (percent, task.progress_text))))))
+        before = f"again after: {error_text(task.last_error)}" if task.last_error else ""
+        return "; ".join(filter(None, (life, " ".join(filter(None, (percent, task.progress_text))), before)))
     if task.status == "failed" and task.error:
         return error_text(task.error)
     if task.status == "blocked":

@@ -94,6 +94,7 @@ class PlainScreen:
         if record.task is None:
             return head + told
         name = names.get(record.task, "")
+        name = "" if name == record.task else name
         subject = f"{one_line(record.task)} {shortened(name, 50)}".rstrip()
         return f"{head}{subject}: {told}"
 

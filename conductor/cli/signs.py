@@ -32,11 +32,9 @@ def signs_text(beat: JsonObject) -> str:
 
     A beat comes from a folder that the command can write in: what is no number is passed over.
     """
-    seen = [
-        text
-        for text in (_output(beat.get("output")), _age("CPU", beat.get("cpu")), _age("files", beat.get("files")))
-        if text
-    ]
+    clock = number(beat.get("clock"))
+    files = _age("files", beat.get("files"), before=clock)
+    seen = [text for text in (_output(beat.get("output")), _age("CPU", beat.get("cpu")), files) if text]
     said = [f"seen at its last beat: {', '.join(seen)}"] if seen else []
     if (phase := PHASES.get(str(beat.get("phase")))) is not None:
         said.insert(0, phase)
@@ -47,7 +45,9 @@ def signs_text(beat: JsonObject) -> str:
     elif beat.get("stands") is True:
         said.append("its time limit stands still")
     elif left is not None:
-        said.append(f"{duration(left)} left of its time limit")
+        # The beat may be old by now, and for how long it runs is said beside it: what stays true is the limit itself.
+        whole = f"time limit {duration(round(clock + left))}" if clock is not None else f"{duration(left)} left then"
+        said.append(whole)
     said += [text] if (text := _suspended(beat.get("suspended"))) else []
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
@@ -80,9 +80,12 @@ def _output(value: Any) -> str:
     return f"{text} ({_size(size)})" if text and size is not None else text
 
 
-def _age(what: str, value: Any) -> str:
+def _age(what: str, value: Any, *, before: float | None = None) -> str:
+    """Say an age; not that of what did not change at all in the seconds of the phase (`before`)."""
     age = number(value.get("age")) if isinstance(value, dict) else None
-    return "" if age is None else f"{what} {duration(age)} ago"
+    if age is None or (before is not None and age >= before - 0.001):
+        return ""
+    return f"{what} {duration(age)} ago"
 
 
 def _size(size: float) -> str:

@@ -31,7 +31,7 @@ from conductor.cli.seen import as_seen
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import never_run_data, status_data
 from conductor.core.view import RunView
-from conductor.core.why import SINCE, gave_up_text
+from conductor.core.why import SINCE, gave_up_text, state_text
 from conductor.core.wording import duration, person, plural, sentence
 
 
@@ -102,7 +102,7 @@ def _listing(view: RunView, now: float, *, colour: bool) -> str:
             row.id,
             f"#{row.attempt}" if row.attempt > 1 else "",
             duration(row.elapsed) if row.elapsed is not None else "",
-            f"{row.name}  ({row.note})" if row.note else row.name,
+            f"{row.name}  ({row.note})".lstrip() if row.note else row.name,
         ]
         for row in rows
     ]
@@ -126,7 +126,7 @@ def _head(loaded: Loaded, view: RunView, now: float, *, colour: bool) -> str:
         span = f", {duration((now if ended is None else ended) - view.started_at)}{SINCE if view.resumed else ''}"
         if ended is not None:
             span += f", ended {time.strftime('%Y-%m-%d %H:%M', time.localtime(ended))}"
-    state = paint(view.state, "bold", colour=colour)
+    state = paint(state_text(view.state), "bold", colour=colour)
     return f"{state}{reason}{who}{span}: {counts_line(view.counts, colour=colour)}"
 
 

@@ -162,7 +162,7 @@ def _record(track: Track, order: Order) -> Result:
 
 
 def _show(steered: Steered, results: Sequence[Result], say: Say, *, as_json: bool) -> None:
-    texts = [sentence(result.refused) if result.refused else say(steered, result) for result in results]
+    texts = [f"{sentence(result.refused)}." if result.refused else say(steered, result) for result in results]
     live = any(result.live for result in results)
     if as_json:
         data = {
@@ -178,5 +178,5 @@ def _show(steered: Steered, results: Sequence[Result], say: Say, *, as_json: boo
     if not live and any(result.order.verb not in AT_ONCE for result in results if not result.refused):
         out("No conductor lives now; the next run acts on it.")
         out(f"Run:      {steered.track.command('run')}")
-    elif live:
+    elif live or all(result.refused for result in results):
         out(f"Look on:  {steered.track.command('status')}")

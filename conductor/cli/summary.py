@@ -16,7 +16,7 @@ from conductor.cli.supervised import gates
 from conductor.cli.track import Track
 from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.view import RunView, TaskView
-from conductor.core.why import OPEN, SINCE, error_text, gave_up_text
+from conductor.core.why import OPEN, SINCE, error_text, gave_up_text, state_text
 from conductor.core.wording import duration, few, left_behind, person, sentence
 
 MOST = 10
@@ -71,7 +71,7 @@ def _headline(view: RunView, *, colour: bool) -> str:
 def _ended(view: RunView) -> str:
     """Say in words what the run came to; why one gave up has lines of its own."""
     if view.state == "escalated":
-        return "gave up"
+        return state_text(view.state)
     reason = gave_up_text(view.reason or "")
     return f"{view.state} ({shortened(reason)})" if reason and reason != view.state else view.state
 
@@ -94,11 +94,12 @@ def _failure(task: TaskView, track: Track, reader: Reader | None, *, colour: boo
     head = paint(f"{STATUS_GLYPH['failed']} {one_line(task.id)}", "red", colour=colour)
     tries = f" (attempt {task.number})" if task.number > 1 else ""
     why = error_text(task.error) if task.error else ""
-    lines = [f"{head} {shortened(task.name, 60)}: {shortened(why, 200)}{tries}"]
+    name = f" {shortened(task.name, 60)}" if task.name != task.id else ""
+    lines = [f"{head}{name}: {shortened(why, 200)}{tries}"]
     if task.ran and task.attempt is not None:
         if (tail := _last_line(task, reader)) and tail.strip() not in why:
             lines.append(f"    it printed last: {shortened(tail, 160)}")
-        lines.append(f"    log: {track.bus / layout.attempt_dir(task.attempt)}/")
+        lines.append(f"    files: {track.bus / layout.attempt_dir(task.attempt)}/")
     return "\n".join(lines)
 
 

@@ -158,12 +158,18 @@ def _health_lines(health: Mapping[str, Health]) -> list[str]:
     return [_health_text(kind, one) for kind, one in health.items() if one.failures][:MOST]
 
 
+_CLASSES = {"exit": "by exit status", "timeout": "over their time limit", "signal": "by a signal"}
+"""Why attempts fail, in words."""
+
+
 def _health_text(kind: str, health: Health) -> str:
     failed = sum(health.failures.values())
-    classes = few([f"{number} {name}" for name, number in health.failures.items()])
+    said = {name: _CLASSES.get(name, name.replace("_", " ")) for name in health.failures}
+    classes = few([f"{number} {said[name]}" for name, number in health.failures.items()])
     row = f", {health.in_a_row} in a row" if health.in_a_row > 1 else ""
     median = "" if health.median is None else f"; an attempt takes {duration(health.median)} (median)"
-    return f"Workers {one_line(kind)}: {plural(health.attempts, 'attempt')}, {failed} failed ({classes}){row}{median}"
+    attempts = plural(health.attempts, "attempt")
+    return f"Workers for {one_line(kind.replace(':', ' ', 1))}: {attempts}, {failed} failed ({classes}){row}{median}"
 
 
 def ways_on(track: Track, task: TaskView, state: State) -> list[str]:
@@ -177,5 +183,6 @@ def ways_on(track: Track, task: TaskView, state: State) -> list[str]:
     if task.status in ("failed", "cancelled"):
         verbs.append(("Again:", "retry"))
     lines = [one_line(f"{label:<9} {track.command(verb, task.id)}") for label, verb in verbs]
+    lines += [f"Go on:    {track.command('resume')}"] if kinds & {"paused", "provider"} else []
     asked = [one for one in questions_of(state) if one.task == task.id]
     return lines + [f"Answer:   {track.command('answer', one.id, 'TEXT')}" for one in asked[:MOST]]

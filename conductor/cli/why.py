@@ -97,7 +97,7 @@ def as_text(track: Track, loaded: Loaded, task: TaskView, records: Sequence[Reco
     """Return the page that people read."""
     status = seen_task(task, loaded.reader).status
     head = paint(f"{STATUS_GLYPH[status]} {status}", STATUS_STYLE[status], colour=colour)
-    parts = [f"{head}  {one_line(task.id)} {shortened(task.name)}"]
+    parts = [f"{head}  {one_line(task.id)} {shortened(task.name) if task.name != task.id else ''}".rstrip()]
     parts += [f"  {shortened(line)}" for line in reasons(loaded, task)]
     if task.to_do and task.status != "done":
         parts += ["", "What the plan says:", *(f"  {line}" for line in short_lines(task.to_do).splitlines())]

@@ -179,7 +179,7 @@ def _retry_refusal(state: State, task: Task, order: ControlReceived) -> str | No
         case Blocked():
             return f"task {task.id} is blocked by {few(causes(state, task))}: retry that"
         case Done():
-            return f"task {task.id} is done: `conductor reset` starts it over"
+            return f"task {task.id} is done: only a reset starts it over"
         case Running():
             return f"already running: task {task.id}"
     return f"already going to run: task {task.id}"
@@ -242,6 +242,8 @@ def _was(task: Task) -> str:
             return "waits for approval"
         case Running():
             return "is running"
+        case Backoff():
+            return "has no attempt now, and waits for its next one"
     return "has not begun"
 
 

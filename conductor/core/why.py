@@ -145,7 +145,7 @@ def _done(task: TaskView, scene: _Scene) -> list[str]:
     tries = f" in {plural(task.attempts, 'attempt')}" if task.attempts > 1 else ""
     commit = f", commit {task.commit}" if task.commit else ""
     held = [name.replace("_", " ") for name, value in (task.evidence or {}).items() if value is True]
-    return [f"Done{took}{tries}{commit}; evidence: {few(held) or 'none'}.", *_left_behind(task)]
+    return [f"Done{took}{tries}{commit}; what tells: {few(held) or 'nothing'}.", *_left_behind(task)]
 
 
 def _left_behind(task: TaskView) -> list[str]:
@@ -210,6 +210,11 @@ def gave_up_text(reason: str, options: RunOptions | None = None) -> str:
     return f"the run gave up: more than {limit} within {window}, and no success in between"
 
 
+def state_text(state: str) -> str:
+    """Say how a run stands, or ended."""
+    return "gave up" if state == "escalated" else state
+
+
 def _cancelled(task: TaskView, scene: _Scene) -> list[str]:
     return [f"Cancelled by {person(task.reason or 'nobody')}."]
 
@@ -249,7 +254,7 @@ def _over(task: TaskView, view: RunView) -> list[str]:
     by = f" by {person(view.stopped_by)}" if view.stopped_by else ""
     if view.state == "draining":
         return [f"The run is being ended{by}."]
-    return [f"The run has ended: {view.state}{by}."] if view.ended_at is not None else []
+    return [f"The run has ended: {state_text(view.state)}{by}."] if view.ended_at is not None else []
 
 
 def _error(task: TaskView) -> str:

@@ -196,7 +196,7 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
         "⊘ blocked  4            Last  (by 1)\n"
         "✓ done     5      3.0s  Other\\u202e\n"
         "\n"
-        "Workers command: 4 attempts, 2 failed (2 exit); an attempt takes 3.0s (median)\n"
+        "Workers for command: 4 attempts, 2 failed (2 by exit status); an attempt takes 3.0s (median)\n"
         f"Why: conductor why {track} 1\n"
         f"Go on: conductor run {track}\n"
     )
@@ -220,7 +220,7 @@ def test_status_for_people(story: Story, track: Path, capsys: pytest.CaptureFixt
             "4",
             ['⊘ blocked  4 Last\n  Needs 2 → 1 (First), which failed: exit 3: "boom".\n', "Why:      conductor why "],
         ),
-        ("5", ["✓ done  5 Other\\u202e\n  Done after 3.0s; evidence: exit status.\n"]),
+        ("5", ["✓ done  5 Other\\u202e\n  Done after 3.0s; what tells: exit status.\n"]),
     ],
 )
 def test_why_explains(

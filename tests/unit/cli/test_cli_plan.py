@@ -32,7 +32,7 @@ def track(tmp_path: Path) -> Path:
 def test_the_table(track: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["plan", str(track)]) == 0
     assert capsys.readouterr().out == (
-        "4 tasks in 3 waves, at most 2 side by side, from plan.md\n"
+        "4 tasks in 3 waves, the widest of 2 tasks, from plan.md\n"
         "\n"
         "WAVE  TASK  TYPE  TIME  AFTER  NAME\n"
         "1     1 *   code  10m   -      First\n"

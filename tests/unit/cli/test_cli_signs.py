@@ -18,7 +18,11 @@ from conductor.cli.signs import signs_text
         ),
         (
             {"output": {"bytes": 0, "age": 700}, "files": {"age": 120}, "left": 90},
-            "Seen at its last beat: no output yet, files 2m ago; 1m 30s left of its time limit.",
+            "Seen at its last beat: no output yet, files 2m ago; 1m 30s left then.",
+        ),
+        (
+            {"output": {"bytes": 0, "age": 2}, "files": {"age": 2}, "clock": 2, "left": 118},
+            "Seen at its last beat: no output yet; time limit 2m.",
         ),
         (
             {"output": {"bytes": 3_500_000_000, "age": 1}, "left": 90, "stands": True},

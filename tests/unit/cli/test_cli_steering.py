@@ -102,7 +102,8 @@ def test_what_is_so_already_is_no_error_and_is_not_recorded(
     call(capsys, "pause", conductor.story)
     said = json.loads(call(capsys, "pause", conductor.story, "--json"))
     assert (said["state"], said["conductor"]) == ("unchanged", False)
-    assert said["message"].startswith(f"Already paused by {operator()}")
+    assert said["message"] == f"Already paused by {operator()}."
+    assert f"Look on:  conductor status {conductor.story.track}\n" in call(capsys, "pause", conductor.story)
     assert len(conductor.taken) == 1
 
 

@@ -14,8 +14,8 @@ from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.screen_plain import PlainScreen
 from conductor.cli.summary import summary
 from conductor.cli.track import resolve
-from conductor.core.events import ControlReceived
-from conductor.core.wait_events import AttemptLife, GrantSeen, WaitBegan
+from conductor.core.events import ControlReceived, TimerFired
+from conductor.core.wait_events import AttemptLife, GrantSeen, WaitBegan, WaitEnded
 from tests.unit.cli.conftest import BEGIN, Story
 
 NODES = """  nodes:
@@ -145,7 +145,7 @@ def test_a_kind_of_workers_that_is_held_back_says_why_and_how_to_try_it(story: S
     held = "(too many of its attempts failed in a row).\n  Try it now: conductor resume "
     assert "Command:x is held back for " in text
     assert held in text
-    assert "Workers command:x: 1 attempt, 1 failed (1 exit); an attempt takes 3.0s (median)\n" in text
+    assert "Workers for command x: 1 attempt, 1 failed (1 by exit status); an attempt takes 3.0s (median)\n" in text
     kind = json.loads(page("status", "--json"))["kinds"]["command:x"]
     assert (kind["failures"], kind["held_back"]["class"]) == ({"exit": 1}, "breaker")
 
@@ -223,3 +223,38 @@ def test_a_task_for_a_person_has_no_logs_and_they_say_where_to_look(
         "there is no output: the task is for a person, and has no worker. "
         f"What is to be done: conductor why {story.track} 5\n"
     )
+
+
+def test_rows_say_why_a_task_is_not_started_and_why_one_is_tried_again(story: Story, page: Callable[..., str]) -> None:
+    story.start('  nodes: [{id: "1", name: "1", run: [x]}, {id: "2", name: "y", run: [x]}]', max_workers=1, retries=1)
+    assert notes(story) == {"1": "", "2": "for a free worker"}
+    story.end("1", 3)
+    story.end("2")
+    story.tell(TimerFired("retry:1"))
+    assert notes(story)["1"] == "again after: exit 3"
+    assert "1  1" not in page("status")  # a task without a name is not named twice
+
+
+def test_why_of_a_task_that_a_pause_holds_names_the_verb(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES, max_workers=1)
+    order(story, "pause")
+    assert f"Go on:    conductor resume {story.track}\n" in page("why", "2")
+
+
+def test_a_run_that_gave_up_is_called_so_everywhere(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES, wait_for_people=False)
+    for task in ("1", "2", "4", "6"):
+        story.end(task)
+    assert story.view().state == "escalated"
+    assert page("status").startswith("gave up (")
+    assert "run ended: gave up" in page("events")
+
+
+def test_who_answered_is_said_to_who_answers_again(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    wait(story, "1", "question", id="1a2b3c4d", text="which?")
+    order(story, "answer", "1a2b3c4d", "the red one")
+    story.tell(WaitEnded(TaskId("1"), story.attempt("1"), "0000000b", "over"))
+    story.tell(WaitEnded(TaskId("1"), story.attempt("1"), "1a2b3c4d", "over"))
+    assert run_command_line(["answer", str(story.track), "1a2b3c4d", "blue"]) == 1
+    assert "question 1a2b3c4d is over: mary answered it: the red one" in capsys.readouterr().err

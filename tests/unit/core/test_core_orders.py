@@ -192,7 +192,7 @@ def test_a_retry_takes_back_what_was_skipped_for_its_sake(play: Play) -> None:
 @pytest.mark.parametrize(
     ("id", "why"),
     [
-        ("done", "task done is done: `conductor reset` starts it over"),
+        ("done", "task done is done: only a reset starts it over"),
         ("blocked", "task blocked is blocked by failed: retry that"),
         ("running", "already running: task running"),
         ("left", "already going to run: task left"),

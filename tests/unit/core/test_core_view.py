@@ -62,7 +62,7 @@ def test_a_done_task(play: Play) -> None:
     play.start("a").result("a", seconds=2.5, report={"verb": "complete", "commit": "abc"})
     seen = play.seen("a")
     assert (seen.status, seen.exit, seen.commit, seen.worker) == ("done", {"code": 0, "signal": None}, "abc", None)
-    assert explain(play, "a") == ["Done after 2.5s, commit abc; evidence: exit status, report."]
+    assert explain(play, "a") == ["Done after 2.5s, commit abc; what tells: exit status, report."]
 
 
 def test_a_ticked_task(play: Play) -> None:

@@ -109,6 +109,7 @@ def test_the_evidence_of_a_beat_names_phase_limit_and_standstill(monkeypatch: py
     one = Signs(SPEC)
     assert one.evidence(Beat("command", 4.0, 6.0, stands=False), 0) == {
         "phase": "command",
+        "clock": 4.0,
         "output": {"bytes": 0, "age": 4.0},
         "left": 6.0,
     }
