@@ -46,7 +46,11 @@ def signs_text(beat: JsonObject) -> str:
         said.append("its time limit stands still")
     elif left is not None:
         # The beat may be old by now, and for how long it runs is said beside it: what stays true is the limit itself.
-        whole = f"time limit {duration(round(clock + left))}" if clock is not None else f"{duration(left)} left then"
+        whole = (
+            f"time limit {duration(round(clock + left))}"
+            if clock is not None
+            else f"{duration(left)} left of its time limit"
+        )
         said.append(whole)
     said += [text] if (text := _suspended(beat.get("suspended"))) else []
     text = "; ".join(said)

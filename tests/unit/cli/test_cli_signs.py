@@ -18,7 +18,7 @@ from conductor.cli.signs import signs_text
         ),
         (
             {"output": {"bytes": 0, "age": 700}, "files": {"age": 120}, "left": 90},
-            "Seen at its last beat: no output yet, files 2m ago; 1m 30s left then.",
+            "Seen at its last beat: no output yet, files 2m ago; 1m 30s left of its time limit.",
         ),
         (
             {"output": {"bytes": 0, "age": 2}, "files": {"age": 2}, "clock": 2, "left": 118},
