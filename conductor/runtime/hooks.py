@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import IO
 
 from bus.wire import Record, dumps
+from conductor.runtime import hook_watcher
+from conductor.runtime.hook_watcher import NOT_STARTED
+
+WATCHER = os.path.abspath(hook_watcher.__file__)
+"""The program that runs a command and ends it with us."""
 
 MOST_WAITING = 1000
 """Events that wait for their command at most; what comes then is left out."""
@@ -75,6 +83,8 @@ class _Command:
     """Monotonic time at which it is killed."""
     pidfd: int
     """Readable once it has ended; -1 where the system has no such thing."""
+    bond: socket.socket
+    """While it is open, the command may live: it closes with us, however we end."""
 
 
 class Hooks:
@@ -190,19 +200,33 @@ class Hooks:
             with tempfile.TemporaryFile() as body:
                 body.write(told.body)
                 body.seek(0)
-                process = subprocess.Popen(
-                    command,
-                    stdin=body,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd=self._places.project or None,
-                    env=self._environment(),
-                    start_new_session=True,
-                )
+                process, bond = self._popen(command, body)
         except (OSError, ValueError) as error:
             self._say(f"hook {told.event}: {command[0]} cannot be started: {error}")
             return
-        self._running = _Command(told.event, process, self._now() + self._limit, _pidfd(process.pid))
+        self._running = _Command(told.event, process, self._now() + self._limit, _pidfd(process.pid), bond)
+
+    def _popen(self, command: tuple[str, ...], body: IO[bytes]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Start a command under a watcher, which ends it once our end of their bond is closed."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = subprocess.Popen(
+                (sys.executable, "-I", "-S", WATCHER, str(theirs.fileno()), *command),
+                stdin=body,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self._places.project or None,
+                env=self._environment(),
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        return process, ours
 
     def _environment(self) -> dict[str, str]:
         """That of the conductor, and the places; nothing that would take a command for a worker's."""
@@ -226,8 +250,11 @@ class Hooks:
             self._say(f"hook {running.event}: ended, as it took longer than {self._limit:g} s")
             self._kill(running)
             return
+        text = _said(running.bond) if code == NOT_STARTED else ""
         self._forget(running)
-        if code:
+        if text:
+            self._say(f"hook {running.event}: {self._commands[running.event][0]} cannot be started: {text}")
+        elif code:
             how = f"exited with {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
             self._say(f"hook {running.event}: {self._commands[running.event][0]} {how}")
 
@@ -241,7 +268,16 @@ class Hooks:
     def _forget(self, running: _Command) -> None:
         if running.pidfd >= 0:
             os.close(running.pidfd)
+        running.bond.close()
         self._running = None
+
+
+def _said(bond: socket.socket) -> str:
+    """Return what a watcher said of a command that it could not start."""
+    try:
+        return bond.recv(4096).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _pidfd(pid: int) -> int:

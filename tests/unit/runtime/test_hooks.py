@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import select
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ from bus.wire import AttemptId, Record, Stamp, TaskId
 from conductor.config_values import HOOK_EVENTS
 from conductor.runtime import hooks as module
 from conductor.runtime.hooks import HookPlaces, Hooks, events_of
+
+ROOT = Path(__file__).parents[3]
 
 
 def record(type: str, seq: int = 1, **payload: Any) -> Record:
@@ -156,6 +160,33 @@ def test_one_that_takes_too_long_is_ended_with_all_that_it_started(stage: Stage)
     assert second == "next"
     while lives(int(child)):
         stage.wait(0.01, ())
+
+
+CONDUCTOR = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from conductor.runtime.hooks import HookPlaces, Hooks
+from tests.unit.runtime.test_hooks import record
+script = "sleep 600 & echo $$ $! >>told; wait"
+hooks = Hooks({"task_started": ("sh", "-c", script)}, limit=600.0, places=HookPlaces("/t", sys.argv[2], "/b"))
+hooks.recorded([record("WORKER_DISPATCHED")])
+hooks.tend()
+sys.stdin.read()
+"""
+
+
+def test_a_command_ends_with_its_conductor_however_that_ends(stage: Stage) -> None:
+    argv = [sys.executable, "-c", CONDUCTOR, str(ROOT), str(stage.folder)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as conductor:
+        deadline = time.monotonic() + 30.0
+        while not stage.lines():
+            assert time.monotonic() < deadline
+            select.select([], [], [], 0.01)
+        conductor.kill()
+    started = [int(pid) for pid in stage.lines()[0].split()]
+    while any(map(lives, started)):
+        assert time.monotonic() < deadline, "it lives on without its conductor"
+        select.select([], [], [], 0.01)
 
 
 def test_too_many_events_are_left_out_but_never_the_end_of_the_run(
