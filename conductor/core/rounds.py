@@ -128,6 +128,9 @@ def _ordered(state: State, event: ControlReceived, moment: Moment) -> None:
         ignore(state, event.TYPE)
     else:
         orders.obey(state, event, moment)
+        run = state.run
+        if event.verb == "retry" and run is not None and run.gave_up == FAIL_FAST and not state.tally[Failed]:
+            run.gave_up, run.told = None, False  # what it gave up for is taken back
 
 
 def run_gave_up(state: State, event: RunGaveUp, moment: Moment) -> None:

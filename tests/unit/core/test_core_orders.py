@@ -307,3 +307,15 @@ def test_options_of_a_conductor_that_takes_over_do_not_undo_an_order(play: Play)
     assert play.statuses["b"] == "running"
     assert play.words == ["STOP b"] or play.terminated == ["b"]
     assert AttemptId(play.attempt("b")) in play.machine.state.stopping_attempts()
+
+
+def test_a_retry_lifts_fail_fast_once_no_failed_task_is_left(play: Play) -> None:
+    play.start("a", "b", "c", "d", "e < a", max_workers=3, fail_fast=True, retries=0)
+    play.result("a", "fails").result("b", "fails")
+    play.order("retry", "b")
+    assert play.launched == [], "a has failed still"
+    play.order("retry", "a")
+    assert play.launched == ["a", "b"]
+    play.result("c").result("a").result("b").result("d").result("e")
+    assert set(play.statuses.values()) == {"done"}
+    assert play.view.state == "done"
