@@ -58,24 +58,35 @@ def test_requirement_11_a_killed_holders_lock_is_granted_on_only_when_nothing_of
     assert project.recorded("ATTEMPT_ENDED", "b")[0]["payload"]["error_class"] is None
 
 
-def test_requirement_11_a_holder_that_stands_still_keeps_its_lock(project: Project) -> None:
-    holder = "conductor bus lock f; echo $$ > holder.new; mv holder.new holder; until test -e go; do sleep 0.05; done"
-    other = """until test -e stopped; do sleep 0.05; done
-        conductor bus lock f --timeout 1; test $? = 75 || exit 9
+def test_requirement_11_a_holder_that_stands_still_keeps_its_lock_and_locks_are_shown_to_people_and_older_tools(
+    project: Project,
+) -> None:
+    """Shown by `locks.json` while it is held, by `FILE_UNLOCK_….event` once it is not."""
+    until = "until test -e {}; do sleep 0.05; done"
+    holder = f"conductor bus lock f; echo $$ > holder.new; mv holder.new holder; {until.format('go')}"
+    other = f"""{until.format("stopped")}
+        conductor bus lock f --timeout 0.3; test $? = 75 || exit 9
         touch refused; conductor bus lock f --timeout 20"""
-    project.plan([project.shell("a", holder), project.shell("b", other)])
+    shown = ["conductor bus lock sub/f", until.format("stopped"), "conductor bus unlock sub/f", until.format("go")]
+    scripts = {"a": holder, "b": other, "c": "; ".join(shown)}
+    project.plan([project.shell(name, script) for name, script in scripts.items()])
     run = project.start_run("--retries", "0")
-    pid_file = project.dir / "holder"
+    pid_file, view = project.dir / "holder", project.bus / "locks.json"
     command = int(wait_for(lambda: pid_file.exists() and pid_file.read_text(), "a lock"))
+    wait_for(lambda: view.exists() and "sub/f" in json.loads(view.read_text()), "the view")
     for pid in (worker(project, "a")[1], command):
         os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: stat(command) == "T", "the stop")
     (project.dir / "stopped").touch()
     wait_for(lambda: (project.dir / "refused").exists(), "the refusal")
+    wait_for(lambda: list(project.bus.glob("events/FILE_UNLOCK_sub_f-*.event")), "the event")
     (project.dir / "go").touch()
     for pid in (worker(project, "a")[1], command):
         os.kill(pid, signal.SIGCONT)
     run.finish().expect(0)
+    assert json.loads(view.read_text()) == {}
+    told = [record["type"] for record in project.records("FILE_LOCK", "FILE_UNLOCK") if "c~" in record["attempt"]]
+    assert told == ["FILE_LOCK", "FILE_UNLOCK"]
 
 
 def test_requirement_11_a_result_whose_lock_was_taken_by_force_is_rejected_and_the_task_done_again(
@@ -104,19 +115,3 @@ def test_requirement_12_a_wait_for_a_task_that_fails_ends_with_that_news(project
     project.plan([project.shell("a", failing), project.shell("b", waiting)])
     project.run("--retries", "0").expect(1)
     assert project.statuses() == {"a": "failed", "b": "done"}
-
-
-def test_locks_are_shown_to_people_and_older_tools(project: Project) -> None:
-    """`locks.json` while it is held, `FILE_UNLOCK_….event` once it is not."""
-    until = "until test -e {}; do sleep 0.05; done"
-    script = ["conductor bus lock sub/f", until.format("go"), "conductor bus unlock sub/f", until.format("end")]
-    project.plan([project.shell("a", "; ".join(script))])
-    run = project.start_run()
-    view = project.bus / "locks.json"
-    wait_for(lambda: view.exists() and "sub/f" in json.loads(view.read_text()), "the view")
-    (project.dir / "go").touch()
-    wait_for(lambda: list(project.bus.glob("events/FILE_UNLOCK_sub_f-*.event")), "the event")
-    (project.dir / "end").touch()
-    run.finish().expect(0)
-    assert json.loads(view.read_text()) == {}
-    assert [record["type"] for record in project.records("FILE_LOCK", "FILE_UNLOCK")] == ["FILE_LOCK", "FILE_UNLOCK"]
