@@ -29,7 +29,7 @@ from conductor.core.instructions import (
     TerminateWorker,
 )
 from conductor.core.state import State
-from conductor.core.task import Manual
+from conductor.core.task import Manual, Plan
 from conductor.core.transitions import Phase
 from conductor.core.wait_events import GrantGone
 from conductor.runtime.attempts import Attempts
@@ -124,6 +124,8 @@ class Driver:
         self._launches = Launches(ports.host, ports.launcher, self._attempts, ports.order, self._pause, self._shortage)
         self._views = Views(ports.host)
         self._controls = Controls(replayed.machine, ports.reload)
+        self._for_people: tuple[Plan | None, list[TaskId]] = (None, [])
+        """The tasks of a plan that are for a person."""
         self._consequences: list[Fact] = []
         """Facts that carrying out instructions brought about; handled in the next pass."""
 
@@ -221,7 +223,11 @@ class Driver:
     def _open_to_people(self) -> list[TaskId]:
         """Return the manual tasks that wait for a person."""
         state = self._machine.state
-        return [task.id for task in state.order if isinstance(task.status, Manual)] if state.tally[Manual] else []
+        if not state.tally[Manual]:
+            return []
+        if self._for_people[0] is not state.plan:  # not at each pass: a plan may have very many tasks
+            self._for_people = (state.plan, [task.id for task in state.plan.tasks if task.manual])
+        return [id for id in self._for_people[1] if isinstance(state.tasks[id].status, Manual)]
 
     def _heed_disk(self, now: float) -> None:
         """Start nothing while the bus cannot be written, and give workers time once it can be."""

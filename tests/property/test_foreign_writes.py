@@ -355,7 +355,9 @@ def test_nothing_that_a_command_writes_ends_the_conductor(written: list[tuple[st
         ("lock", ("ticket",)),
     ],
 )
-@pytest.mark.parametrize("value", [HUGE, -HUGE, 1e308, float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    "value", [HUGE, -HUGE, 1e308, float("inf"), float("nan")], ids=["huge", "-huge", "1e308", "inf", "nan"]
+)
 def test_a_number_beyond_all_floats_is_no_number(
     place: str, where: tuple[Any, ...], value: Any, tmp_path: Path
 ) -> None:
