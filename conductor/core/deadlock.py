@@ -19,6 +19,7 @@ from conductor.core.awaited import closure, in_vain, targets
 from conductor.core.claims import Claims
 from conductor.core.contest import Contest, live_grants, live_waits
 from conductor.core.ends import needs_a_person
+from conductor.core.health import BREAKER, kind_of
 from conductor.core.policy import UNCOUNTED_CEILING
 from conductor.core.schedule import Schedule
 from conductor.core.state import ALIVE, FINAL, Run, State, Task
@@ -166,6 +167,7 @@ class _Graph:
         yield from ((self.done(other),) for other in before if not isinstance(other.status, FINAL))
         if task.spec.manual:
             return
+        yield from ((index,) for index in self._prober(task))
         yield from ((one.index if isinstance(one.status, ALIVE) else self.done(one),) for one in rivals)
         if self._pool_is_full:
             self.needs.setdefault(SLOT, [tuple(self._state.tasks[id].index for id in self._state.running)])
@@ -173,6 +175,13 @@ class _Graph:
         for number, inside in self._schedule.crowds(task.index):
             self.needs.setdefault(SLOT - 1 - number, [inside])
             yield (SLOT - 1 - number,)
+
+    def _prober(self, task: Task) -> Iterator[int]:
+        """Yield the place of the attempt that a half-open breaker lets through, where a task's kind waits for it."""
+        pause = self._state.providers.get(kind_of(task.spec, self._run.options))
+        if pause is not None and pause.error_class == BREAKER:
+            running = (self._state.tasks[id] for id in self._state.running)
+            yield from (one.index for one in running if one.attempt == pause.probe)
 
     def stuck_without(self, ended: Iterable[Task], of: Iterable[Task]) -> int:
         """Return how many of some tasks are stuck still if the attempts of others end, and these are tried again."""

@@ -10,7 +10,7 @@ from conductor.core.health import LONGEST_PAUSE, PROBE_EVERY, Health, ProviderPa
 from conductor.core.instructions import StartTimer
 from conductor.core.supervision import ProviderPaused, ProviderResumed
 from conductor.core.task import RunOptions, TaskSpec
-from conductor.core.wait_events import AttemptLife
+from conductor.core.wait_events import AttemptLife, DeadlockDetected
 from conductor.testing import Play, task_of
 
 A = TaskId("a")
@@ -229,6 +229,20 @@ def test_a_probe_that_succeeds_closes_the_breaker(play: Play) -> None:
     assert ProviderResumed(KIND, "a probe succeeded") in play.decided
     play.result(play.running[0], "fails")
     assert play.view.state == "failed"
+
+
+def test_requirement_12_a_probe_that_waits_for_a_task_of_its_own_kind_lets_it_go_first(play: Play) -> None:
+    play.start(*tasks("a", "b", "c", "d"), max_workers=2, retries=0, breaker=1)
+    for id in list(play.running):
+        play.result(id, "fails")
+    probe = timer(play, 300).running[0]
+    (other,) = {"a", "b", "c", "d"} - {one.id for one in play.view.tasks if one.status == "failed"} - {probe}
+    play.waits(probe, "task", other)
+    assert [one.victim for one in play.decided if isinstance(one, DeadlockDetected)] == [play.attempt(probe)]
+    play.result(probe, "stopped")
+    assert play.running == [other]
+    play.result(other).timer(probe).result(probe)
+    assert play.view.counts["done"] == 2
 
 
 def test_a_breaker_that_is_not_asked_for_any_more_closes(play: Play) -> None:
