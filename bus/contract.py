@@ -47,7 +47,7 @@ class Claim:
     """What a person says of a task by a file in `events/`: it is complete, or it failed."""
 
     name: str
-    """File name. It stays where it is: the event that it leads to is put in its place."""
+    """File name. It stays where it is until `settle`: the event that it leads to is put in its place."""
     task: TaskId
     type: str
     """TASK_COMPLETE or TASK_FAILED."""
@@ -242,6 +242,10 @@ class Host(Reader, Protocol):
     def refuse(self, item: Incoming | Control, reason: str) -> None:
         """Move a file that cannot be acted on to quarantine; a later scan tells of it. What cannot be moved now is
         later, and not found again before."""
+
+    def settle(self, claims: Iterable[tuple[Claim, str]]) -> None:
+        """These claims are recorded: set aside, for the reason named, what did not lead to the event that it claims. It
+        is not found again, even where it cannot be moved."""
 
     def set_durability(self, durability: str) -> None:
         """Switch between `power` and `process` for what is committed from now on."""

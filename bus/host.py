@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from bus import attempts, blobs, layout, setup
 from bus._fs import FileSystem, passes, why
 from bus.batch import Batch
-from bus.contract import Control, Follower, Incoming, Scan, Snapshot
+from bus.contract import Claim, Control, Follower, Incoming, Scan, Snapshot
 from bus.errors import AttemptExists, BusCorrupt, BusError, JournalBlocked, NoSpace, Shortage
 from bus.folders import Folders
 from bus.host_locks import HostLocks
@@ -222,6 +222,10 @@ class FileHost(HostLocks):
     def refuse(self, item: Incoming | Control, reason: str) -> None:
         """Move a file that cannot be acted on to quarantine, now or later; a later scan tells of it."""
         self._inbox.refuse(item, reason)
+
+    def settle(self, claims: Iterable[tuple[Claim, str]]) -> None:
+        """Set aside claims that are recorded and did not lead to their event. They are not found again."""
+        self._upkeep.settle_claims(claims, self._projection.expects)
 
     def tell_pause(self, why: str | None) -> None:
         """Let `conductor.json` say why nothing is started; None: that is over."""

@@ -312,6 +312,13 @@ class MemoryHost(MemoryReader):
         self._set_aside.append(Quarantined(item.name, reason))
         self.discard([item])
 
+    def settle(self, claims: Iterable[tuple[Claim, str]]) -> None:
+        """Set aside what did not lead to its event."""
+        for claim, reason in claims:
+            if not self._view.shows(claim.type, claim.task) and self._bus.events.pop(claim.name, None) is not None:
+                self._bus.quarantine[claim.name] = reason
+                self._set_aside.append(Quarantined(claim.name, reason, claim.task))
+
     def set_durability(self, durability: str) -> None:
         """Memory survives nothing, whatever is asked for."""
 

@@ -26,6 +26,9 @@ MAX_CLAIM = 4096
 _Mark = tuple[int, int, int]
 """Inode, size and time of the last change: what tells a file that we wrote from one that somebody rewrote."""
 
+_NOTHING: _Mark = (0, 0, 0)
+"""The mark of what is not there."""
+
 
 class Upkeep:
     """The host's hand for files that follow from the journal, or go with it."""
@@ -43,6 +46,8 @@ class Upkeep:
         self._held_up: str | None = None
         """What else is in the way of starting anything."""
         self._turn = 0
+        self._settled: dict[str, _Mark] = {}
+        """Claims that are recorded and could not be set aside, as they were then."""
         self.owner = ""
         """Owner of the scratch files made here: the epoch."""
 
@@ -166,13 +171,13 @@ class Upkeep:
         body = dumps(view).encode() + b"\n"
         try:
             known = self._views.get(name)
-            if known is not None and known[1] == self._mark(name):
+            if known is not None and known[1] == self._mark(name, self._folders.root):
                 if known[0] == body:
                     return
             elif known is not None:
                 self._quarantine.take(name, self._folders.root, "somebody else has written to a view", foreign=True)
             self.replace(name, body)
-            self._views[name] = (body, self._mark(name))
+            self._views[name] = (body, self._mark(name, self._folders.root))
         except FileNotFoundError:  # our scratch, swept by whoever took the track over: the next look says so
             return
         except OSError as error:
@@ -185,11 +190,11 @@ class Upkeep:
         tmp = self._folders.refresh(layout.TMP)
         self._quarantine.replace(f"{self.owner}.{name}", tmp, name, self._folders.root, body)
 
-    def _mark(self, name: str) -> _Mark:
+    def _mark(self, name: str, at: int) -> _Mark:
         try:
-            found = self._fs.stat(name, at=self._folders.root)
+            found = self._fs.stat(name, at=at)
         except FileNotFoundError:
-            return (0, 0, 0)
+            return _NOTHING
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     # --- foreign hands ----------------------------------------------------------------------------------------------
@@ -219,7 +224,7 @@ class Upkeep:
         claims: list[Claim] = []
         for task in turn:
             names = [(type, layout.event_name(type, task)) for type in _CLAIMED if not expects(task, type)]
-            found = [(type, name) for type, name in names if self._exists(name, events)]
+            found = [(type, name) for type, name in names if self._is_claimed(name, events)]
             if task in running:
                 reason = f"a hand-made claim: {running[task]} is running, and only its own end counts"
                 self._evict_claims(found, events, reason, task, running[task])
@@ -229,6 +234,24 @@ class Upkeep:
             else:
                 claims += [claim for type, name in found if (claim := self._claim(task, type, name, events))]
         return tuple(claims)
+
+    def settle_claims(self, claims: Iterable[tuple[Claim, str]], expects: Callable[[TaskId, str], bool]) -> None:
+        """Set recorded claims aside, each for its reason, but for those in whose place the event is that they claim."""
+        for claim, reason in claims:
+            if expects(claim.task, claim.type):
+                continue
+            with suppress(OSError):  # it is gone, or the next look records it once more
+                events = self._folders.refresh(layout.EVENTS)
+                self._settled[claim.name] = self._mark(claim.name, events)
+                self.evict(claim.name, events, reason, task=claim.task)
+
+    def _is_claimed(self, name: str, events: int) -> bool:
+        """Tell whether there is a claim of this name that was not recorded before."""
+        mark = self._mark(name, events)
+        if mark == self._settled.get(name):
+            return False
+        self._settled.pop(name, None)
+        return mark != _NOTHING
 
     def _evict_claims(
         self, found: list[tuple[str, str]], at: int, reason: str, task: TaskId, attempt: AttemptId | None

@@ -9,7 +9,7 @@ import click
 
 from bus.contract import Reader
 from bus.errors import HeldByOther
-from bus.wire import TaskId
+from bus.wire import AttemptId, TaskId
 from conductor.cli.guard import refuse_from_worker
 from conductor.cli.load import open_track
 from conductor.cli.operator import operator
@@ -34,6 +34,8 @@ class Outcome:
     """Whether the run of a conductor that had died was ended first."""
     bus: bool = True
     """Whether there is a bus at all."""
+    unkillable: tuple[AttemptId, ...] = ()
+    """Attempts that nothing could end when their run was over."""
 
 
 @click.command(
@@ -72,13 +74,14 @@ def reset(track: str, tasks: tuple[str, ...], dry_run: bool, as_json: bool, bus_
 def preview(track: Track, reader: Reader, tasks: Sequence[str]) -> Outcome:
     """Return what a reset would set back. Raises `unknown_task`."""
     state = replay(reader).machine.state
+    left = tuple(state.unkillable)
     if not tasks:
-        return Outcome(tuple(task.id for task in state.order), everything=True)
+        return Outcome(tuple(task.id for task in state.order), everything=True, unkillable=left)
     known = [task.id for task in state.order]
     for task in tasks:
         if task not in state.tasks:
             raise unknown_task(track, task, list(known))
-    return Outcome(affected(state, map(TaskId, tasks)), everything=False)
+    return Outcome(affected(state, map(TaskId, tasks)), everything=False, unkillable=left)
 
 
 def _reset(track: Track, tasks: Sequence[str]) -> Outcome:
@@ -91,7 +94,7 @@ def _reset(track: Track, tasks: Sequence[str]) -> Outcome:
     except HeldByOther as error:
         error.hint = error.hint or f"end the run first: `{track.command('stop')}`; then reset"
         raise
-    return Outcome(done.tasks, done.everything, done.stopped)
+    return Outcome(done.tasks, done.everything, done.stopped, unkillable=done.unkillable)
 
 
 def as_data(outcome: Outcome, *, dry_run: bool) -> dict[str, object]:
@@ -101,6 +104,7 @@ def as_data(outcome: Outcome, *, dry_run: bool) -> dict[str, object]:
         "everything": outcome.everything,
         "run_ended": outcome.ended,
         "dry_run": dry_run,
+        "unkillable": list(outcome.unkillable),
     }
 
 
@@ -113,5 +117,8 @@ def as_text(track: Track, outcome: Outcome, asked: Sequence[str], *, dry_run: bo
     what = f"all {plural(len(outcome.tasks), 'task')}" if outcome.everything else plural(len(outcome.tasks), "task")
     lines.append(f"{what} {is_or_would_be} set back to pending: {few(outcome.tasks, MOST)}.")
     lines.append("What tasks wrote stays as it is; attempts are numbered on.")
+    if outcome.unkillable:
+        what = f"{few(outcome.unkillable)} could not be ended, and no reset does that"
+        lines.append(f"{what}: the next run looks first, and begins only once that is gone.")
     lines.append(f"Do it:    {track.command('reset', *asked)}" if dry_run else f"Run:      {track.command('run')}")
     return "\n".join(lines)

@@ -187,6 +187,7 @@ def _attempt_ended(state: State, event: AttemptEnded, moment: Moment) -> None:
             task.uncounted = {**task.uncounted, kind: task.uncounted.get(kind, 0) + 1}
     if event.error_class == UNKILLABLE:
         run.gave_up = run.gave_up or UNKILLABLE
+        state.unkillable[event.attempt] = task.id
     run.spent += budget.cost_of(task.usage)
     providers.attempt_ended(state, run, task, event)
     ended = Ended(event.attempt, event.number, event.error_class, event.message, event.counted)

@@ -31,9 +31,12 @@ def affected(state: State, named: Iterable[TaskId]) -> tuple[TaskId, ...]:
 
 
 def forget(state: State, at: float) -> None:
-    """Begin anew, but for the numbers of attempts, which are never used twice. `at`: wall clock."""
+    """Begin anew, but for the numbers of attempts, which are never used twice, and for what nothing could end.
+
+    `at`: wall clock.
+    """
     numbers = {id: task.number for id, task in state.tasks.items() if task.number}
-    _become(state, State(retired={**state.retired, **numbers}, reset_at=at))
+    _become(state, State(retired={**state.retired, **numbers}, unkillable=state.unkillable, reset_at=at))
 
 
 def take_back(state: State, event: ControlReceived) -> None:

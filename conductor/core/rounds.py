@@ -65,7 +65,7 @@ def run_started(state: State, event: RunStarted, moment: Moment) -> None:
     state.order = list(state.tasks.values())
     count_open(state)
     state.running, state.reconciling, state.reset_at = {}, {}, None
-    state.grants, state.waits, state.deadlocks, state.wanted = {}, {}, {}, {}
+    state.grants, state.waits, state.deadlocks, state.wanted, state.unkillable = {}, {}, {}, {}, {}
 
 
 def _renew(task: Task) -> None:

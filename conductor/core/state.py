@@ -171,6 +171,9 @@ class State:
     """Tasks whose running attempt a new conductor has not found again yet; nothing starts before it has."""
     retired: dict[TaskId, int] = field(default_factory=dict)
     """Last attempt numbers of tasks that a later plan left out."""
+    unkillable: dict[AttemptId, TaskId] = field(default_factory=dict)
+    """Attempts that were given up as nothing could end them, until a round begins: before it does, they are seen gone.
+    Neither a reset nor another plan makes them go."""
     reset_at: float | None = None
     """Wall clock when everything was set back, until a round begins; for people."""
     grants: dict[str, Grant] = field(default_factory=dict)
@@ -257,7 +260,7 @@ def digest(state: State) -> str:
     """Return the SHA-256 of everything that follows from the journal."""
     hashed = hashlib.sha256()
     slots = (list(state.running), list(state.reconciling), state.grants, state.waits, state.deadlocks)
-    head = (state.run, *slots, state.wanted, state.retired, state.reset_at, state.ignored)
+    head = (state.run, *slots, state.wanted, state.retired, state.unkillable, state.reset_at, state.ignored)
     hashed.update(_ENCODER.encode((*head, state.paused_ahead, state.health, state.providers)).encode())
     for task in state.order:
         values = [task.id, type(task.status).__name__, *(getattr(task, name) for name in _TASK_FIELDS)]

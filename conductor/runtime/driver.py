@@ -247,7 +247,9 @@ class Driver:
         records: list[Record] = []
         effects: list[Instruction] = []
         taken: list[GrantGone] = []
+        done: list[Entry] = []
         for entry in chain.from_iterable(map(self._completed, entries)):
+            done.append(entry)
             stamp = ports.clock.stamp()
             record = ports.host.stage(
                 entry.type,
@@ -274,7 +276,7 @@ class Driver:
                     effects.append(instruction)
         self._commit()
         ports.host.project(records)
-        self._inbound.recorded(entries)
+        self._inbound.recorded(done)
         self._waiting.take(taken)
         for instruction in effects:
             self._carry_out(instruction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from bus.contract import Claim, Control, Host, Incoming, Quarantined
@@ -41,14 +41,14 @@ class Entry:
     source: str
     fact: Fact | None
     id: str | None = None
-    item: Incoming | Control | None = None
+    item: Incoming | Control | Claim | None = None
     """The file that it came from, to be removed once it is recorded."""
     decides: bool = True
     """False for a fact behind which another follows before anything may be decided."""
 
 
 def entry_of(
-    fact: Fact, *, source: str = "conductor", id: str | None = None, item: Incoming | Control | None = None
+    fact: Fact, *, source: str = "conductor", id: str | None = None, item: Incoming | Control | Claim | None = None
 ) -> Entry:
     """Make an entry of a fact that the machine knows."""
     type, task, attempt, payload = encode(fact)
@@ -194,15 +194,19 @@ class Inbound:
         self._host.discard([one for one in scan.messages if one.message.id in self._known])
         self._host.discard([one for one in scan.controls if one.id in self._known])
 
-    def recorded(self, entries: list[Entry]) -> None:
-        """These entries are committed: remove their files."""
-        self._host.discard([entry.item for entry in entries if entry.item is not None])
+    def recorded(self, entries: Iterable[Entry]) -> None:
+        """These entries are committed as they are: remove their files."""
+        items = [(entry.item, entry.fact) for entry in entries if entry.item is not None]
+        self._host.discard([item for item, _ in items if not isinstance(item, Claim)])
+        self._host.settle([(item, _why_settled(fact)) for item, fact in items if isinstance(item, Claim)])
 
     def disown(self, entry: Entry, error: Exception) -> None:
         """Set aside what somebody handed in and what nobody can judge, so that no start meets it again: an error of
         ours, but it must not be that of every conductor to come."""
         reason = f"it cannot be judged: {error!r}"[:MAX_REASON]
-        if entry.item is not None:
+        if isinstance(entry.item, Claim):
+            self._host.settle([(entry.item, reason)])
+        elif entry.item is not None:
             self._host.refuse(entry.item, reason)
         if entry.attempt is not None:
             self._host.disown(entry.attempt, reason)
@@ -222,8 +226,14 @@ def _fact_of(message: Message, task: TaskId) -> Fact | None:
 
 
 def _of_claim(claim: Claim) -> Entry:
-    """A file in `events/` is an order of whoever made it. It is found again until the journal says the same."""
-    return entry_of(ControlReceived(_CLAIMED[claim.type], CLAIM, claim.task, claim.text), source=f"operator:{CLAIM}")
+    """A file in `events/` is an order of whoever made it."""
+    fact = ControlReceived(_CLAIMED[claim.type], CLAIM, claim.task, claim.text)
+    return entry_of(fact, source=f"operator:{CLAIM}", item=claim)
+
+
+def _why_settled(fact: Fact | None) -> str:
+    refused = fact.refused if isinstance(fact, ControlReceived) else None
+    return f"a hand-made claim: {refused or 'it is recorded, and led to another event'}"
 
 
 def _set_aside(found: Quarantined) -> Entry:

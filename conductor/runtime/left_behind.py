@@ -6,8 +6,7 @@ import select
 
 from bus.contract import Host
 from bus.wire import AttemptId
-from conductor.core.policy import UNKILLABLE
-from conductor.core.state import State, Task
+from conductor.core.state import State
 from conductor.errors import ConductorError
 from conductor.runtime.attempts import OUT_OF_SIGHT, end_tree
 from conductor.runtime.launch.base import Launcher
@@ -21,28 +20,17 @@ def refuse_left_behind(host: Host, launcher: Launcher, state: State) -> None:
 
     It may still write to the files of its task. What is gone by now lets go of what it held.
     """
-    for task in state.order:
-        attempt = _given_up(task)
-        if attempt is None:
-            continue
+    for attempt, task in state.unkillable.items():
         if not _ends(host, launcher, attempt):
             left = launcher.remains(attempt) or OUT_OF_SIGHT
             raise ConductorError(
                 "held_by_other",
-                f"an attempt of task {task.id} that could not be ended still lives ({left}): another one beside it "
+                f"an attempt of task {task} that could not be ended still lives ({left}): another one beside it "
                 "might write the same files",
                 hint="wait until it is gone (state D ends with what it waits for in the kernel, such as a mount), or "
                 "restart the machine; then run again",
             )
         host.close_attempt(attempt)
-
-
-def _given_up(task: Task) -> AttemptId | None:
-    """Return the newest attempt of the task where that was given up as unkillable."""
-    last = task.last
-    if last is None or last.error_class != UNKILLABLE or last.attempt != task.attempt:
-        return None
-    return last.attempt
 
 
 def _ends(host: Host, launcher: Launcher, attempt: AttemptId) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bus.contract import Host
 from bus.host import open_host
 from bus.reader import open_reader
-from bus.wire import Record, TaskId
+from bus.wire import AttemptId, Record, TaskId
 from conductor.core.codec import encode
 from conductor.core.events import ControlReceived
 from conductor.core.resets import affected
@@ -29,6 +29,8 @@ class Reset:
     everything: bool
     stopped: bool = False
     """Whether the run of a conductor that had died was ended first."""
+    unkillable: tuple[AttemptId, ...] = ()
+    """Attempts that nothing could end when their run was over: a reset does not make them go."""
 
 
 def reset(request: Request, tasks: Sequence[str], who: str) -> Reset:
@@ -44,7 +46,8 @@ def reset(request: Request, tasks: Sequence[str], who: str) -> Reset:
         opened = open_host(request.bus, unsafe_fs=request.unsafe_fs, follower=replayed, manual=replayed.manual)
         with closing(opened) as host:
             if replayed.unfinished is None:  # otherwise somebody has begun another one meanwhile, and died
-                return replace(take_back(host, replayed, tasks, who, SystemClock()), stopped=stopped)
+                done = take_back(host, replayed, tasks, who, SystemClock())
+                return replace(done, stopped=stopped, unkillable=tuple(replayed.machine.state.unkillable))
 
 
 def take_back(host: Host, replayed: Replayed, tasks: Sequence[str], who: str, clock: Clock) -> Reset:

@@ -12,7 +12,6 @@ from bus.contract import Grant, Host, WaitFile
 from bus.errors import ENDED
 from bus.wire import AttemptId, TaskId
 from conductor.core.events import Fact
-from conductor.core.policy import UNKILLABLE
 from conductor.core.state import State
 from conductor.core.wait_events import GrantGone, GrantSeen, WaitBegan, WaitEnded
 from conductor.core.waits import name_of
@@ -118,6 +117,8 @@ class Waiting:
 
 def _has_ended(state: State, attempt: AttemptId) -> bool:
     """Tell whether the journal knows that the attempt is over, and that nothing of it is left."""
+    if attempt in state.unkillable:
+        return False
     name, number, _ = layout.parse_attempt(attempt)
     try:
         task = layout.decode_task_id(name)
@@ -126,6 +127,4 @@ def _has_ended(state: State, attempt: AttemptId) -> bool:
     known = state.tasks.get(task)
     if known is None:
         return number <= state.retired.get(task, 0)
-    if known.last is not None and (known.last.attempt, known.last.error_class) == (attempt, UNKILLABLE):
-        return False
     return number <= known.number and attempt not in state.open_attempts()

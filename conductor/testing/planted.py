@@ -11,7 +11,7 @@ from unittest import mock
 
 from bus import journal, layout, losses
 from bus._fs import FileSystem
-from bus.contract import Snapshot
+from bus.contract import Control, Incoming, Snapshot
 from bus.folders import identity
 from bus.hand import FileHand, result_message
 from bus.host import FileHost
@@ -76,7 +76,7 @@ def _announce_before_finish(self: FileHand, exit: ExitRecord, *, durable: bool =
 
 def _read_and_discard(self: Inbound, *args: Any, **kwargs: Any) -> Any:
     entries = _read(self, *args, **kwargs)
-    self._host.discard([entry.item for entry in entries if entry.item is not None])
+    self._host.discard([entry.item for entry in entries if isinstance(entry.item, (Incoming, Control))])
     return entries
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bus import layout
 from bus._fs import why
@@ -15,7 +15,7 @@ from bus.segments import listed
 from bus.wire import AttemptId
 from conductor.cli.examine.finding import Finding, fine, note, problem
 from conductor.cli.examine.folders import folders_of
-from conductor.cli.examine.processes import processes_of
+from conductor.cli.examine.processes import Process, processes_of
 from conductor.cli.examine.root import as_problem
 from conductor.cli.held_up import held_up, how_to_free
 from conductor.cli.holder import how_to_wake, is_suspended, paused_by
@@ -36,6 +36,7 @@ class State:
         self._holder: Holder | None = None
         self._alive: tuple[AttemptId, ...] = ()
         self._strangers: tuple[AttemptId, ...] = ()
+        self._unkillable: frozenset[AttemptId] = frozenset()
 
     def findings(self) -> Iterator[Finding]:
         """Look at everything in it; what cannot be looked at is a finding, too."""
@@ -122,6 +123,7 @@ class State:
         records = f", {plural(loaded.last_seq, 'record')}" if loaded.last_seq else ""
         yield fine("run", f"{f'run {view.id}: {view.state}' if view.id else loaded.no_run()}{records}")
         self._strangers = loaded.strangers
+        self._unkillable = frozenset(loaded.state.unkillable)
         if error := refusal_of(loaded):
             yield as_problem(error)
         under_way = [task.worker for task in view.tasks if task.worker is not None]
@@ -177,16 +179,26 @@ class State:
         if self._holder is not None:
             return
         alive = {*self._alive, *self._strangers}
-        strays = [found for found in processes_of(self._track.bus) if found.attempt not in alive]
+        found = [one for one in processes_of(self._track.bus) if one.attempt not in alive]
+        withstand = [one for one in found if one.attempt in self._unkillable]
+        if withstand:
+            what = "1 process that" if len(withstand) == 1 else f"{len(withstand)} processes that"
+            yield note(
+                "unkillable_processes",
+                f"{what} could not be ended: no run begins beside it",
+                "it goes with what it waits for in the kernel, such as a mount, or with a restart of the machine",
+                details=_named(withstand),
+            )
+        strays = [one for one in found if one.attempt not in self._unkillable]
         if strays:
             number = "1 process" if len(strays) == 1 else f"{len(strays)} processes"
             yield note(
                 "stray_processes",
                 f"{number} of this bus, of no attempt under way",
                 "left running on purpose (`leftovers: keep`), or ended by the next start; end others by their pid",
-                details=tuple(f"pid {one.pid} ({one.name}) of {one.attempt}" for one in strays),
+                details=_named(strays),
             )
-        else:
+        elif not withstand:
             yield fine("stray_processes", "no processes of this bus beside its workers")
 
     def _names(self, folder: str) -> list[str]:
@@ -200,3 +212,7 @@ class State:
             return self._reader.fs.stat(name, at=self._reader.folders.fd(folder)).st_size
         except FileNotFoundError:
             return None
+
+
+def _named(found: Sequence[Process]) -> tuple[str, ...]:
+    return tuple(f"pid {one.pid} ({one.name}) of {one.attempt}" for one in found)

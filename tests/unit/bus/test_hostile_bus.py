@@ -20,6 +20,7 @@ from bus._fs import FileSystem
 from bus.errors import BusError, BusUnsafe
 from bus.hand import open_hand
 from bus.host import FileHost, open_host
+from bus.quarantine import Quarantine
 from bus.upkeep import CLAIMS_AT_ONCE
 from bus.wire import Message, ProcRecord, Stamp, TaskId
 from tests.hostile import KINDS, plant, untouched
@@ -313,6 +314,33 @@ def test_what_people_claim_of_manual_tasks_is_told_until_the_journal_says_it(roo
     assert [claim.task for claim in host.scan(manual=asked).claims] == [failed]
     assert json.loads((events / "TASK_COMPLETE_1.event").read_text())["seq"] == record.seq
     assert (events / "archive" / "TASK_COMPLETE_1.event.0").read_bytes() == b"", "the claim is kept"
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_requirement_14_a_claim_that_came_to_nothing_is_not_found_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, stuck: bool
+) -> None:
+    """Otherwise each look would find and record it anew. One that somebody writes later is another claim."""
+    host = open_host(root, durability="process")
+    task = TaskId("1")
+    path = root / "events" / "TASK_COMPLETE_1.event"
+    path.write_text("done")
+    [claim] = host.scan(manual=[task]).claims
+    if stuck:
+        monkeypatch.setattr(Quarantine, "take", _immovable)
+    host.settle([(claim, "not now")])
+    found = host.scan(manual=[task])
+    assert found.claims == ()
+    assert [(one.task, one.reason) for one in found.quarantined] == ([] if stuck else [(task, "not now")])
+    assert path.exists() == stuck
+    path.unlink(missing_ok=True)
+    assert host.scan(manual=[task]).claims == ()
+    path.write_text("done now")
+    assert [one.text for one in host.scan(manual=[task]).claims] == ["done now"]
+
+
+def _immovable(*_: object, **__: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
 
 
 @pytest.mark.parametrize("how", ["both", "blocked", "link", "folder", "large", "no text"])

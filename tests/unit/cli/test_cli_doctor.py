@@ -18,12 +18,13 @@ from bus.host import open_host
 from bus.probe import Mount
 from bus.process import parse_stat
 from bus.room import Room
-from bus.wire import Message
+from bus.wire import Message, TaskId
 from conductor.cli import holder
 from conductor.cli.examine.finding import Finding
 from conductor.cli.examine.machine import packages
 from conductor.cli.examine.mount import findings
 from conductor.cli.main import run_command_line
+from conductor.core.wait_events import AttemptLife
 from conductor.runtime.replay import replay
 from conductor_bus_start import HOME
 from tests.unit.cli.conftest import Story
@@ -373,6 +374,35 @@ def test_a_process_that_outlived_its_attempt_is_named(story: Story, capsys: pyte
     finally:
         stray.communicate()
     assert doctor(capsys, story.track)["stray_processes"]["level"] == "ok"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
+def test_requirement_18_what_could_not_be_ended_is_named_as_that(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody left it on purpose, and no start ends it; a reset does not make it go, and says so."""
+    story.start("  nodes: [{id: a, name: A, run: [x]}]")
+    attempt = story.attempt("a")
+    story.tell(AttemptLife(TaskId("a"), attempt, "unkillable", "state D"))
+    story.die()
+    environment = {"CONDUCTOR_BUS_DIR": story.host.folders.path, "CONDUCTOR_ATTEMPT": attempt}
+    stray = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert stray.stdout is not None
+    stray.stdout.readline()
+    try:
+        for arguments in (["a"], []):
+            assert run_command_line(["reset", str(story.track), *arguments]) == 0
+            assert f"{attempt} could not be ended" in capsys.readouterr().out
+            found = doctor(capsys, story.track)
+            assert f"pid {stray.pid} " in found["unkillable_processes"]["details"][0]
+            assert "stray_processes" not in found
+    finally:
+        stray.communicate()
 
 
 def test_people_get_a_line_for_each_and_what_to_do(story: Story, capsys: pytest.CaptureFixture[str]) -> None:

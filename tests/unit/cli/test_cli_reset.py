@@ -47,7 +47,7 @@ def statuses(capsys: pytest.CaptureFixture[str], track: Path) -> dict[str, str]:
 
 
 def test_a_task_takes_along_what_depends_on_it(over: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = {"tasks": ["a", "b"], "everything": False, "run_ended": False, "dry_run": True}
+    expected = {"tasks": ["a", "b"], "everything": False, "run_ended": False, "dry_run": True, "unkillable": []}
     before = (over / ".message-bus" / "queue.jsonl").read_bytes()
     assert call(capsys, over, "a", "--dry-run") == expected
     assert (over / ".message-bus" / "queue.jsonl").read_bytes() == before
@@ -63,7 +63,8 @@ def test_without_a_task_everything_is_set_back_and_nothing_deleted(
 ) -> None:
     attempts = sorted((over / ".message-bus" / "attempts").rglob("exit.json"))
     assert call(capsys, over, "--dry-run")["tasks"] == ["a", "b", "c"]
-    assert call(capsys, over) == {"tasks": ["a", "b", "c"], "everything": True, "run_ended": False, "dry_run": False}
+    done = {"tasks": ["a", "b", "c"], "everything": True, "run_ended": False, "dry_run": False, "unkillable": []}
+    assert call(capsys, over) == done
     assert run_command_line(["status", str(over), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["run"]["state"] == "never_run"
     assert sorted((over / ".message-bus" / "attempts").rglob("exit.json")) == attempts

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bus.wire import TaskId
 from conductor.core import budget
-from conductor.core.events import AttemptEnded, RunResumed, TaskFailed, TimerFired
+from conductor.core.events import AttemptEnded, ControlReceived, RunResumed, TaskFailed, TimerFired
 from conductor.core.instructions import CloseAttempt, StartTimer
 from conductor.core.supervision import UsageReported
 from conductor.core.task import Group
@@ -177,6 +179,7 @@ def test_a_conductor_that_takes_over_starts_nothing_beside_what_cannot_be_ended(
     assert play.machine is not machine
     assert resumed(play).launched == []
     assert play.view.reason == "unkillable"
+    assert [*play.machine.state.unkillable.values()] == [first]
 
 
 def test_what_cannot_be_ended_is_not_tried_again(play: Play) -> None:
@@ -209,6 +212,25 @@ def test_it_may_go_by_itself(play: Play) -> None:
     play.start("a", task_of("m", manual=True))
     unkillable(play, "a").result("a")
     assert play.statuses["a"] == "done"
+
+
+@pytest.mark.parametrize("how", ["the task", "the track", "retry", "another plan"])
+def test_requirement_18_what_could_not_be_ended_is_known_until_a_round_begins(play: Play, how: str) -> None:
+    """The next round begins beside nothing: whoever begins it looks first."""
+    play.start("a")
+    one = play.attempt("a")
+    unkillable(play, "a")
+    assert play.machine.state.unkillable == {one: A}
+    if how == "the task":
+        play.fact(ControlReceived("reset", "operator:me", "a", None, (A,)))
+    elif how == "the track":
+        play.fact(ControlReceived("reset", "operator:me"))
+    elif how == "retry":
+        play.order("retry", "a", ahead=True)
+    assert play.machine.state.unkillable == {one: A}
+    assert play.replayed().state.unkillable == {one: A}
+    play.start("z" if how == "another plan" else "a")
+    assert not play.machine.state.unkillable
 
 
 def test_an_unkillable_attempt_without_a_word_about_it(play: Play) -> None:

@@ -11,7 +11,7 @@ from bus.contract import Host
 from bus.wire import Record, Stamp
 from conductor.core import codec
 from conductor.core.events import RunStarted
-from conductor.core.task import RunOptions
+from conductor.core.task import RunOptions, TaskSpec
 from conductor.plan import frozen
 from conductor.runtime.replay import Replayed
 from conductor.testing import Play, plan_of, task_of
@@ -50,8 +50,9 @@ def write() -> Write:
 def stage() -> Iterator[Callable[..., Stage]]:
     made: list[Stage] = []
 
-    def make(*tasks: str, retries: int = 1, **options: object) -> Stage:
-        plan = plan_of(*(task_of(line, run=("work",)) for line in tasks))
+    def make(*tasks: str | TaskSpec, retries: int = 1, **options: object) -> Stage:
+        specs = (task_of(one, run=("work",)) if isinstance(one, str) else one for one in tasks)
+        plan = plan_of(*specs)
         made.append(Stage(plan, RunOptions(retries=retries, **options)))  # type: ignore[arg-type]
         made[-1].signals.__enter__()
         return made[-1]

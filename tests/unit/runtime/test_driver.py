@@ -12,7 +12,7 @@ import pytest
 
 from bus.hand import result_message
 from bus.wire import AttemptId, ExitRecord, Message, ProcRecord, WorkerSpec, to_json
-from conductor.core import policy
+from conductor.core import orders, policy
 from conductor.core.events import ControlReceived, PlanEdited
 from conductor.core.task import Done, Failed, Outcome, Skipped
 from conductor.runtime import driver as driver_module
@@ -40,6 +40,34 @@ def test_a_failure_is_tried_again_after_its_delay_and_then_final(stage: Callable
     assert one.types("1").count("WORKER_DISPATCHED") == 2
     assert isinstance(one.status("1"), Failed)
     assert one.types("2") == ["TASK_BLOCKED"]
+
+
+def test_requirement_14_a_claim_that_is_refused_is_recorded_once(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(orders._OF_TASK, "complete", lambda *_: "not now")  # type: ignore[attr-defined]
+    one = stage(task_of("m", manual=True))
+    claimed = lambda: one.bus.events.update({"TASK_COMPLETE_m.event": b"done"})  # noqa: E731
+    one.watcher.asleep = [claimed, *[lambda: None] * 5, one.press(signal.SIGTERM)]
+    one.run()
+    assert one.types().count("CONTROL") == 2, "the claim, and the end"
+    [record] = [record for record in one.bus.reader().records() if record.type == "QUARANTINED"]
+    assert record.payload["reason"] == "a hand-made claim: not now"
+    assert not one.bus.events.keys() & {"TASK_COMPLETE_m.event"}
+
+
+def test_requirement_14_a_claim_that_leads_to_a_gate_is_used_up(stage: Callable[..., Stage]) -> None:
+    """Otherwise it would speak for the work that somebody does anew, once this was rejected."""
+    one = stage(task_of("m", manual=True, approve="after"), "z")
+    one.workers.behaviour["z"] = go_on
+    one.watcher.asleep = [
+        lambda: one.bus.events.update({"TASK_COMPLETE_m.event": b"done"}),
+        *[lambda: None] * 3,
+        one.press(signal.SIGTERM),
+    ]
+    one.run()
+    assert "APPROVAL_ASKED" in one.types("m")
+    assert not one.bus.events.keys() & {"TASK_COMPLETE_m.event"}
 
 
 def test_a_worker_that_vanishes_is_lost_only_after_its_tree_is_proved_empty(stage: Callable[..., Stage]) -> None:

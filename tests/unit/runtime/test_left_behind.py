@@ -10,10 +10,7 @@ import pytest
 from bus.contract import Host
 from bus.memory import MemoryBus
 from bus.wire import AttemptId, ProcRecord, TaskId
-from conductor.core.events import AttemptEnded
-from conductor.core.policy import UNKILLABLE
-from conductor.core.state import State, Task
-from conductor.core.task import Failed, TaskSpec
+from conductor.core.state import State
 from conductor.errors import ConductorError
 from conductor.runtime import left_behind
 from conductor.runtime.left_behind import refuse_left_behind
@@ -24,18 +21,11 @@ TASK, ATTEMPT = TaskId("a"), AttemptId("a~1-0a1b2c3d")
 
 @dataclass
 class Scene:
-    """A task whose only attempt was given up with this class."""
+    """A task whose only attempt was given up as unkillable."""
 
     host: Host
     launcher: FakeLauncher
     state: State
-
-    def end_with(self, error_class: str) -> None:
-        """Give the attempt up."""
-        end = AttemptEnded(TASK, ATTEMPT, 1, error_class, "", True, False, None, {})
-        task = Task(TaskSpec(TASK, "A", 0), 0, Failed(error_class, ""), ATTEMPT, last=end)
-        self.state.tasks[TASK] = task
-        self.state.order = [task]
 
 
 @pytest.fixture
@@ -46,9 +36,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     os.close(host.create_attempt(ATTEMPT))
     bus.hand(ATTEMPT).claim(ProcRecord("boot", 7, 8, 1))
     bus.hand(ATTEMPT).try_lock([("page", False)])
-    made = Scene(host, FakeLauncher(), State())
-    made.end_with(UNKILLABLE)
-    return made
+    return Scene(host, FakeLauncher(), State(unkillable={ATTEMPT: TASK}))
 
 
 def test_requirement_18_no_attempt_begins_beside_what_could_not_be_ended(scene: Scene) -> None:
@@ -66,11 +54,6 @@ def test_what_is_gone_meanwhile_lets_go_of_what_it_held(scene: Scene) -> None:
 
 
 def test_nothing_is_looked_for_where_everything_was_ended(scene: Scene) -> None:
-    scene.end_with("exit")
-    refuse_left_behind(scene.host, scene.launcher, scene.state)
-    scene.end_with(UNKILLABLE)
-    scene.state.tasks[TASK].attempt = AttemptId("a~2-0a1b2c3d")
-    refuse_left_behind(scene.host, scene.launcher, scene.state)
-    scene.state.tasks[TASK].last = None
+    scene.state.unkillable.clear()
     refuse_left_behind(scene.host, scene.launcher, scene.state)
     assert scene.launcher.killed == []

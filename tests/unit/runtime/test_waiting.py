@@ -11,7 +11,6 @@ from bus import layout
 from bus.contract import Grant, Host, WaitFile
 from bus.wire import AttemptId, TaskId, WorkerSpec
 from conductor.core import waits
-from conductor.core.events import AttemptEnded
 from conductor.core.state import State, Task
 from conductor.core.task import TaskSpec
 from conductor.core.wait_events import GrantGone, GrantSeen, WaitBegan, WaitEnded
@@ -143,8 +142,7 @@ def test_what_is_left_of_an_attempt_that_is_over_is_put_an_end_to(host: Host_, s
 
 
 def test_requirement_18_what_could_not_be_ended_keeps_what_it_holds(host: Host_, state: State) -> None:
-    task = state.tasks[TaskId("1")]
-    task.last = AttemptEnded(task.id, ONE, 1, "unkillable", "pid 7 in state D", True, False, None, {})
+    state.unkillable[ONE] = TaskId("1")
     host.held = [grant()]
     waiting(host).look(state, {})
     assert host.closed == []
