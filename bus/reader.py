@@ -62,8 +62,10 @@ class FileReader:
         self._check_end(last, newest)
 
     def records_of(self, task: str) -> Iterator[Record]:
-        """Yield the records of one task, all of them; as `records`, in a fraction of its time."""
-        return (record for record in self._tail.records(0, (_naming(task),)) if record.task == task)
+        """Yield the records of one task, all of them, and the orders that moved it with others; as `records`, in a
+        fraction of its time."""
+        found = self._tail.records(0, (_naming(task), b'"type":"CONTROL"'))
+        return (record for record in found if record.task == task or task in (record.payload.get("tasks") or ()))
 
     def records_about(self, tasks: Iterable[TaskId], since: int = 0) -> Iterator[Record]:
         """Yield the records with `seq > since` of these tasks and of the run; those of other tasks may be left out."""

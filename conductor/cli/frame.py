@@ -189,7 +189,7 @@ def totals_text(totals: Totals, *, brief: bool = False) -> str:
     parts = [", ".join([f"{counts.get('done', 0)}/{totals.total} done", *bad])]
     if totals.state in ("running", "draining", "paused") and not brief:
         parts.append(f"{totals.workers} of {totals.max_workers} workers")
-    if totals.state != "running":
+    if totals.state != "running" or totals.hint:
         parts.append(f"{totals.state}: {totals.hint}" if totals.hint else totals.state)
     left = f", about {_rough(totals.remaining)} left" if totals.remaining is not None else ""
     parts.append(duration(totals.elapsed) + left)

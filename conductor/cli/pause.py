@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from conductor.cli.options import bus_dir_option, examples, json_option, track_argument
+from conductor.cli.options import because_option, bus_dir_option, examples, json_option, track_argument
 from conductor.cli.ordering import Order
 from conductor.cli.steering import Result, Steered, begin, steer
 from conductor.core.wording import plural
@@ -12,11 +12,12 @@ from conductor.core.wording import plural
 
 @click.command(epilog=examples(("pause my-track", "start nothing more for now"), ("resume my-track", "go on")))
 @track_argument
+@because_option
 @json_option("One JSON object.")
 @bus_dir_option
-def pause(track: str, as_json: bool, bus_dir: str | None) -> int:
+def pause(track: str, message: str | None, as_json: bool, bus_dir: str | None) -> int:
     """Start nothing new in TRACK until `resume`. What runs goes on, and the run stays open."""
-    return steer(begin(track, bus_dir), [Order("pause")], _say, as_json=as_json)
+    return steer(begin(track, bus_dir), [Order("pause", None, message)], _say, as_json=as_json)
 
 
 def _say(steered: Steered, result: Result) -> str:

@@ -9,6 +9,8 @@ from bus.wire import JsonObject, Record, dumps
 from conductor.cli import phrases_supervision
 from conductor.cli.output import counts_line
 from conductor.cli.phrases_supervision import control
+from conductor.core.health import PROVIDER_CLASSES
+from conductor.core.reasons import gave_up_line
 from conductor.core.why import gave_up_text, state_text, stopping_text
 from conductor.core.wording import duration, few, person, plural
 
@@ -84,6 +86,12 @@ def _attempt_ended(payload: JsonObject) -> str:
     return f"attempt {payload['number']} failed{took}: {payload.get('message') or payload['error_class']}"
 
 
+def _retry(payload: JsonObject) -> str:
+    if payload.get("error_class") in PROVIDER_CLASSES:
+        return f"attempt {payload['number']} once workers of its kind may start again"
+    return f"attempt {payload['number']} in {duration(payload['delay'])}"
+
+
 def _complete(payload: JsonObject) -> str:
     parts = ["done"]
     if payload.get("commit_sha"):
@@ -140,13 +148,13 @@ _PHRASES: Mapping[str, Callable[[JsonObject], str]] = {
     "CONTROL": _control,
     "STOP": lambda p: stopping_text(p["reason"]),
     "ATTEMPT_ENDED": _attempt_ended,
-    "RETRY_SCHEDULED": lambda p: f"attempt {p['number']} in {duration(p['delay'])}",
+    "RETRY_SCHEDULED": _retry,
     "TASK_COMPLETE": _complete,
     "TASK_FAILED": _failed,
     "TASK_BLOCKED": lambda p: f"blocked by {few(p['blocked_by'])}",
     "TASK_SKIPPED": lambda p: f"skipped: {gave_up_text(p['reason'])}",
     "TASK_CANCELLED": lambda p: "cancelled" + (f" by {person(p['who'])}" if p.get("who") else ""),
-    "RUN_GAVE_UP": lambda p: f"nothing more is started: {gave_up_text(p['reason'])}",
+    "RUN_GAVE_UP": lambda p: gave_up_line(p["reason"], text=p.get("text", "")),
     "RUN_ENDED": _run_ended,
     "PLAN_EDITED": _plan_edited,
     "FOREIGN_WRITE": lambda p: f"{p['name']} put aside: {p['reason']}",

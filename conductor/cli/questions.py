@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from conductor.cli.escape import one_line, shortened
 from conductor.cli.track import Track
+from conductor.core.orders import answer_name
 from conductor.core.state import State
 from conductor.core.waits import Wait
 from conductor.core.wording import plural
@@ -19,9 +20,10 @@ LONGEST = 160
 
 
 def questions_of(state: State) -> tuple[Wait, ...]:
-    """Return the questions of attempts that live, the oldest first."""
+    """Return the questions of attempts that live, the oldest first; not those that are answered already."""
     open = set(state.open_attempts())
-    found = (wait for wait in state.waits.values() if wait.kind == "question" and wait.attempt in open)
+    asked = (wait for wait in state.waits.values() if wait.kind == "question" and wait.attempt in open)
+    found = (wait for wait in asked if answer_name(wait.id) not in state.tasks[wait.task].letters)
     return tuple(sorted(found, key=lambda wait: wait.since))
 
 

@@ -16,6 +16,9 @@ from conductor.core.wording import few, person, plural
 PEOPLE = frozenset({"approval", "manual", "answer"})
 """Kinds of waits that end when a person says so."""
 
+NOT_STARTED = "not started: the run gave up"
+"""What is said of a task that could start, did the run not leave it."""
+
 Tasks = Mapping[TaskId, TaskView]
 
 
@@ -24,10 +27,13 @@ def rows_of(view: RunView, now: float) -> list[Row]:
     tasks = {task.id: task for task in view.tasks}
     workers = view.options.max_workers if view.options else 0
     full = view.state == "running" and sum(1 for task in view.tasks if task.worker is not None) >= workers > 0
-    return [_row(task, tasks, now, full=full) for task in view.tasks]
+    gave_up = view.gave_up is not None and view.ended_at is None
+    ready = NOT_STARTED if gave_up else "for a free worker" if full else ""
+    return [_row(task, tasks, now, ready) for task in view.tasks]
 
 
-def _row(task: TaskView, tasks: Tasks, now: float, *, full: bool) -> Row:
+def _row(task: TaskView, tasks: Tasks, now: float, ready: str) -> Row:
+    """`ready` is what is said of a task that could start, where there is nothing else to say."""
     alive = task.worker is not None
     elapsed = max(now - task.started_at, 0.0) if alive and task.started_at is not None else task.seconds
     return Row(
@@ -36,7 +42,7 @@ def _row(task: TaskView, tasks: Tasks, now: float, *, full: bool) -> Row:
         status=task.status,
         attempt=task.number,
         elapsed=elapsed,
-        note=(_note(task, tasks, now) or ("for a free worker" if full and task.status == "ready" else ""))[:LONG],
+        note=(_note(task, tasks, now) or (ready if task.status == "ready" else ""))[:LONG],
         age=None if alive or task.ended_at is None else max(now - task.ended_at, 0.0),
     )
 
@@ -44,6 +50,8 @@ def _row(task: TaskView, tasks: Tasks, now: float, *, full: bool) -> Row:
 def _note(task: TaskView, tasks: Tasks, now: float) -> str:
     """Say what matters about a task now: progress, what it waits for, why it failed."""
     life = _life(task)
+    if task.ordered and task.worker is None:
+        return ordered_text(task.ordered)
     if task.stopping:
         return "; ".join(filter(None, (stopping_text(task.stopping), life)))
     if task.waits_for:
@@ -59,6 +67,21 @@ def _note(task: TaskView, tasks: Tasks, now: float) -> str:
     if task.status == "skipped":
         return skipped_text(task) + (f": {error_text(task.last_error)}" if task.last_error else "")
     return f"by {person(task.reason)}" if task.status == "cancelled" and task.reason else ""
+
+
+def ordered_text(ordered: tuple[str, str, str]) -> str:
+    """Say what an operator ordered of a task that no worker has: `approved by mary, the next run goes on with it`."""
+    verb, who, _ = ordered
+    return f"{_ORDERED.get(verb, verb)} by {person(who)}, the next run goes on with it"
+
+
+_ORDERED: Mapping[str, str] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "complete": "said to be done",
+    "fail": "said to have failed",
+    "cancel": "cancelled",
+}
 
 
 def _life(task: TaskView) -> str:
@@ -104,13 +127,19 @@ def _hint(view: RunView, draining: str) -> str:
     """Say what can be done in this state."""
     if view.state == "paused":
         return f"by {person(view.paused_by or '')}"
+    if view.state == "running" and view.gave_up:
+        return "gave up, nothing new is started"
     return draining if view.state == "draining" and not any(task.stopping for task in view.tasks) else ""
 
 
 def seconds_left(view: RunView, now: float) -> float | None:
     """Return the expected seconds to the end; None where nothing tells, where people are waited for, or where the run
     will leave work undone."""
-    if view.state != "running" or any(wait.kind in PEOPLE for task in view.tasks for wait in task.waits_for):
+    if (
+        view.state != "running"
+        or view.gave_up
+        or any(wait.kind in PEOPLE for task in view.tasks for wait in task.waits_for)
+    ):
         return None
     return remaining([_work(task, now) for task in view.tasks], view.options.max_workers if view.options else 1)
 

@@ -51,6 +51,7 @@ NOTED = frozenset(
         "PLAN_RELOADED",
         "FOREIGN_WRITE",
         "QUARANTINED",
+        "RUN_GAVE_UP",
         "DEADLOCK_DETECTED",
         "PROVIDER_PAUSED",
         "PROVIDER_RESUMED",

@@ -30,6 +30,7 @@ from conductor.cli.rows import rows_of
 from conductor.cli.seen import as_seen
 from conductor.cli.track import Track, resolve
 from conductor.cli.view_data import never_run_data, status_data
+from conductor.core.reasons import gave_up_line
 from conductor.core.view import RunView
 from conductor.core.why import SINCE, gave_up_text, state_text
 from conductor.core.wording import duration, person, plural, sentence
@@ -120,6 +121,8 @@ def _head(loaded: Loaded, view: RunView, now: float, *, colour: bool) -> str:
     reason = ""
     if view.reason and view.reason != view.state:
         reason = f" ({shortened(gave_up_text(view.reason, view.options))})"
+    elif view.gave_up and view.ended_at is None:
+        reason = f" ({shortened(gave_up_line(view.gave_up, view.options))})"
     span = ""
     if view.started_at is not None:
         ended = view.ended_at

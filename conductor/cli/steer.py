@@ -38,4 +38,10 @@ def steer(track: str, task: str, text: tuple[str, ...], as_json: bool, bus_dir: 
 
 
 def _say(steered: Steered, result: Result) -> str:
-    return f"given to the worker of {result.order.target}."
+    task = steered.task(result.order.target)
+    if result.live or (task.worker is not None and steered.reader.is_live(task.worker)):
+        return f"given to the worker of {task.id}."
+    gone = f"recorded, but the worker of {task.id} is gone: nobody reads it"
+    return (
+        f"{gone}. No conductor lives now; the next run tries the task again.\nRun:      {steered.track.command('run')}"
+    )

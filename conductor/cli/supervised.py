@@ -121,7 +121,7 @@ def gates(track: Track, view: RunView) -> list[str]:
     lines = []
     done = {task.id for task in view.tasks if task.status == "done"}
     for kind, (what, *verbs) in _ASKS.items():
-        tasks = [task for task in view.tasks if _asks(task, kind, done)]
+        tasks = [task for task in view.tasks if not task.ordered and _asks(task, kind, done)]
         for task in tasks[:MOST]:
             first = f": {shortened(task.to_do.splitlines()[0], LONGEST)}" if task.to_do else ""
             lines.append(f"{one_line(task.id)} {what}{first}")
@@ -174,7 +174,7 @@ def _health_text(kind: str, health: Health) -> str:
 
 def ways_on(track: Track, task: TaskView, state: State) -> list[str]:
     """Return the verbs that let a task go on that waits for a person, or can be taken up again: `Approve:  …`."""
-    kinds = {wait.kind for wait in task.waits_for}
+    kinds = set() if task.ordered else {wait.kind for wait in task.waits_for}
     verbs = []
     if "approval" in kinds:
         verbs += [("Approve:", "approve"), ("Reject:", "reject")]

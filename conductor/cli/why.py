@@ -119,7 +119,8 @@ def reasons(loaded: Loaded, task: TaskView) -> list[str]:
     """Say in sentences why the task has its status: what the picture tells, and whether anybody is there."""
     found = core.why(as_seen(loaded.view, loaded.reader), task.id, time.time())
     if (ordered := loaded.state.tasks[task.id].ordered) and ordered[1]:
-        found.append(f"`{ordered[0]}` is ordered by {person(ordered[1])}; the conductor carries it out.")
+        then = "the conductor carries it out" if loaded.holder else "the next run goes on with it"
+        found.append(f"`{ordered[0]}` is ordered by {person(ordered[1])}; {then}.")
     if beat := beat_of(loaded.reader, task.worker):
         found += [text] if (text := signs_text(beat)) else []
     if loss := loss_of(loaded.reader, task.attempt):

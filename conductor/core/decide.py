@@ -24,13 +24,13 @@ from conductor.core.events import (
     TaskSkipped,
     WorkerDispatched,
 )
-from conductor.core.giving_up import ESCALATED, can_come, give_up, goes_on, keeps_work, left_behind, news_for_waiters
+from conductor.core.giving_up import ESCALATED, can_come, finished, give_up, goes_on, keeps_work, left_behind, untold
 from conductor.core.health import PROVIDER_CLASSES
 from conductor.core.orders import NOT_NAMED
 from conductor.core.policy import STOPPED
 from conductor.core.state import Run, State, Task
 from conductor.core.supervision import ProviderResumed, TaskCancelled
-from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Ready, Skipped
+from conductor.core.task import Backoff, Done, Ended, Exited, Failed, Ready
 from conductor.core.transitions import Phase
 from conductor.core.wait_events import DeadlockDetected, DeadlockResolved
 from conductor.core.waits import DEADLOCK_VICTIM, STALE_TOKEN
@@ -42,6 +42,8 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
     run = state.run
     if run is None or run.phase is Phase.ENDED:
         return None
+    if gave_up := untold(state, run):
+        return gave_up
     if task := agenda.exited.first(state):
         return _judge(state, task, run)
     if task := agenda.ended.first(state):
@@ -67,8 +69,6 @@ def next_decision(state: State, agenda: Agenda) -> Decision | None:
             return opened(task)
         if run.paused_by is None and (task := agenda.schedule.next()):
             return _dispatch(task, run)
-    if news := news_for_waiters(state, run):
-        return news
     if deadlock := agenda.deadlock():
         return _deadlock(deadlock, run)
     return give_up(state, run) or left_behind(state, run) or _end(state, agenda, run)
@@ -159,10 +159,7 @@ def _end(state: State, agenda: Agenda, run: Run) -> Decision | None:
         return RunEnded("stopped", STOPPED, _last_counts(state))
     if task:
         return TaskSkipped(task.id, task.id, run.gave_up or _skipped_dependency(state, task))
-    done = state.tally[Done] + sum(
-        1 for task in state.order if isinstance(task.status, Skipped) and task.status.reason == NOT_NAMED
-    )
-    end = "done" if done == len(state.order) else "escalated" if run.gave_up in ESCALATED else "failed"
+    end = "done" if finished(state) == len(state.order) else "escalated" if run.gave_up in ESCALATED else "failed"
     return RunEnded(end, run.gave_up, _last_counts(state))
 
 

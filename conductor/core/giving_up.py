@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.core.awaited import waits_in_vain
 from conductor.core.budget import BUDGET_EXCEEDED
 from conductor.core.events import AttemptEnded
 from conductor.core.gates import holds_work
 from conductor.core.health import BREAKER, kind_of
+from conductor.core.orders import NOT_NAMED
 from conductor.core.policy import UNKILLABLE
+from conductor.core.reasons import gave_up_text
 from conductor.core.rounds import RESTART_INTENSITY
 from conductor.core.state import Run, State, Task
 from conductor.core.supervision import RunGaveUp
-from conductor.core.task import AwaitsApproval, Backoff, Manual, Ready, Running
+from conductor.core.task import AwaitsApproval, Backoff, Done, Ended, Manual, Ready, Running, Skipped
 from conductor.core.timers import RUN_TIMEOUT
 from conductor.core.transitions import Phase
 
@@ -34,13 +35,6 @@ def goes_on(run: Run) -> bool:
     return run.phase is Phase.RUNNING and run.gave_up is None
 
 
-def news_for_waiters(state: State, run: Run) -> RunGaveUp | None:
-    """Return the word for those who wait in vain in a run that gave up without one; None where it is not due."""
-    if run.gave_up is None or run.told or not any(waits_in_vain(state, run, state.tasks[id]) for id in state.running):
-        return None
-    return RunGaveUp(run.gave_up)
-
-
 def can_come(state: State, run: Run) -> bool:
     """Tell whether, without anything that runs now, another attempt or a person's work can come in this round."""
     waiting = (Ready, Backoff, AwaitsApproval, Manual)
@@ -58,10 +52,29 @@ def give_up(state: State, run: Run) -> RunGaveUp | None:
     if any(pause is not None and pause.error_class == BREAKER for pause in pauses):
         return None  # that is over soon, by itself
     if not state.running and any(pauses):
-        return RunGaveUp(PROVIDER_LIMIT)
+        return RunGaveUp(PROVIDER_LIMIT, gave_up_text(PROVIDER_LIMIT))
+    if any(isinstance(task.status, Manual) and task.spec.timeout for task in state.order if state.tally[Manual]):
+        return None  # its own limit ends it, if nobody does
     asked = any(wait.kind == "question" for wait in state.waits.values())
     people = state.tally[AwaitsApproval] or state.tally[Manual] or asked or (run.paused_by and ready)
-    return RunGaveUp(WAITS_FOR_PEOPLE) if people else None
+    return RunGaveUp(WAITS_FOR_PEOPLE, gave_up_text(WAITS_FOR_PEOPLE)) if people else None
+
+
+def untold(state: State, run: Run) -> RunGaveUp | None:
+    """Return that the run gave up, where it is not recorded yet and what does not run now keeps it from being done."""
+    if run.gave_up is None or run.told:
+        return None
+    alive = len(state.running) + state.tally[Ended]
+    if finished(state) + alive == len(state.order):
+        return None
+    return RunGaveUp(run.gave_up, gave_up_text(run.gave_up, run.options), run.gave_up == run.said)
+
+
+def finished(state: State) -> int:
+    """Count the tasks that keep no run from being done: those that are, and those that nobody named."""
+    skipped = state.order if state.tally[Skipped] else ()
+    named = sum(1 for task in skipped if isinstance(task.status, Skipped) and task.status.reason == NOT_NAMED)
+    return state.tally[Done] + named
 
 
 def _waits(state: State, task: Task) -> bool:

@@ -143,7 +143,7 @@ def _answer_refusal(state: State, order: ControlReceived) -> str | None:
     if order.target not in open:
         return f"there is no open question {order.target}" + (f"; open: {few(list(open))}" if open else "")
     task = state.tasks.get(open[order.target].task)
-    if task is not None and _answer_name(order) in task.letters:
+    if task is not None and answer_name(order.target) in task.letters:
         return f"already answered: {order.target}"
     return None if order.text else "an answer needs a text"
 
@@ -172,7 +172,11 @@ def _cancel_refusal(state: State, task: Task, order: ControlReceived) -> str | N
 
 def _retry_refusal(state: State, task: Task, order: ControlReceived) -> str | None:
     match task.status:
-        case Failed() | Cancelled() | Backoff():
+        case Failed() | Cancelled():
+            return None
+        case Pending() | Ready() | Backoff() | Running() if task.ordered and task.ordered[0] == "cancel":
+            return f"task {task.id} is being cancelled, as {person(task.ordered[1])} ordered: retry it once it is"
+        case Backoff():
             return None
         case Skipped(reason):
             return f"task {task.id} is {NOT_NAMED}" if reason == NOT_NAMED else None
@@ -328,10 +332,11 @@ def _approve(state: State, task: Task, moment: Moment) -> None:
 def _write(state: State, order: ControlReceived) -> None:
     task = state.tasks[about(state, order) or _target(order)]
     steers = sum(1 for name in task.letters if name.endswith("-steer.md"))
-    name = _answer_name(order) if order.verb == "answer" else f"{steers + 1:08d}-steer.md"
+    name = answer_name(order.target) if order.verb == "answer" else f"{steers + 1:08d}-steer.md"
     task.letters = {**task.letters, name: order.text or ""}
     tell(task, order.TYPE, order.verb)
 
 
-def _answer_name(order: ControlReceived) -> str:
-    return f"answer-{order.target}"
+def answer_name(question: str | None) -> str:
+    """Return the name of the text that answers a question."""
+    return f"answer-{question}"

@@ -91,6 +91,7 @@ def run_resumed(state: State, event: RunResumed, moment: Moment) -> None:
     kept = run.gave_up if run.gave_up == UNKILLABLE else None  # what is left of it keeps what it holds
     run.gave_up = kept or (FAIL_FAST if event.options.fail_fast and failed else too_many_restarts(run, moment))
     budget.heed(state, run)
+    run.said = run.said if run.said == run.gave_up else None
     state.reconciling = {id: None for id in state.running if isinstance(state.tasks[id].status, Running)}
 
 
@@ -130,14 +131,14 @@ def _ordered(state: State, event: ControlReceived, moment: Moment) -> None:
         orders.obey(state, event, moment)
         run = state.run
         if event.verb == "retry" and run is not None and run.gave_up == FAIL_FAST and not state.tally[Failed]:
-            run.gave_up, run.told = None, False  # what it gave up for is taken back
+            run.gave_up, run.told, run.said = None, False, None  # what it gave up for is taken back
 
 
 def run_gave_up(state: State, event: RunGaveUp, moment: Moment) -> None:
     """Start nothing more in this round."""
     run, _ = _current_run(state, event.TYPE)
     run.gave_up = run.gave_up or event.reason
-    run.told = True
+    run.told, run.said = True, run.gave_up
 
 
 def plan_edited(state: State, event: PlanEdited, moment: Moment) -> None:

@@ -125,7 +125,9 @@ class Run:
     gave_up: str | None = None
     """Why nothing new starts although nobody asked for an end: `fail_fast`, `restart_intensity`."""
     told: bool = False
-    """Whether the journal tells that it gave up."""
+    """Whether the journal tells that it gave up, since a conductor began or took the round over."""
+    said: str | None = None
+    """The reason that it told of last, as long as that holds."""
     heard: bool = False
     """Whether all who wait for what is not started any more have had time to hear of it."""
     restarts: list[float] = field(default_factory=list)

@@ -96,8 +96,16 @@ class ProviderResumed:
 
 @dataclass(frozen=True, slots=True)
 class RunGaveUp:
-    """Nothing new is started any more in this round, although nobody asked for an end."""
+    """Nothing new is started any more in this round, although nobody asked for an end.
+
+    It holds from its cause on, whether recorded or not: this tells people when. Only where the round cannot be done
+    any more, and once for each conductor."""
 
     TYPE: ClassVar[str] = "RUN_GAVE_UP"
     reason: str
-    """`waits_for_people` or `provider_limit`."""
+    """`fail_fast`, `restart_intensity`, `run_timeout`, `budget_exceeded`, `waits_for_people`, `provider_limit` or
+    `unkillable`."""
+    text: str = ""
+    """The same in words, with the limit; older records lack it."""
+    again: bool = False
+    """Whether that was told before: by a conductor that this one took the round over from."""

@@ -13,6 +13,7 @@ from conductor.core.claims import Claims
 from conductor.core.conflicts import Keys
 from conductor.core.doors import STAGE, Doors
 from conductor.core.ends import may_start, needs_a_person
+from conductor.core.giving_up import goes_on
 from conductor.core.policy import allowed
 from conductor.core.rooms import rooms_of
 from conductor.core.state import State, Task
@@ -24,6 +25,7 @@ from conductor.core.task import (
     Exited,
     Failed,
     Plan,
+    Ready,
     Running,
     RunOptions,
     Skipped,
@@ -98,6 +100,8 @@ class TaskView:
     """What a person has to do before it can run, or be done: `manual` (it is for a person), `approval`; else None."""
     to_do: str = ""
     """What the plan says to that person: instructions, what is said of the task, when it is accepted."""
+    ordered: tuple[str, str, str] | None = None
+    """What an operator ordered and is not carried out yet: verb, who, a text, perhaps empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tu
     return TaskView(
         id=task.id,
         name=task.spec.name,
-        status="waiting" if waits else WORD_OF[type(status)],
+        status="waiting" if waits else WORD_OF[Ready if isinstance(status, Backoff) else type(status)],
         attempts=task.started + alive,
         worker=task.attempt if alive else None,
         attempt=task.attempt,
@@ -218,6 +222,7 @@ def _task(task: Task, options: RunOptions, causes: tuple[TaskId, ...], waits: tu
         life=task.life if alive else None,
         asks="manual" if task.spec.manual else "approval" if needs_a_person(task) else None,
         to_do=_to_do(task.spec) if task.spec.manual or task.spec.approve else "",
+        ordered=task.ordered if task.ordered and task.ordered[1] else None,  # a time limit is nobody's order
     )
 
 
@@ -256,11 +261,12 @@ def waits_for(state: State) -> dict[TaskId, tuple[WaitView, ...]]:
     """Return what ready tasks wait for besides a slot, what is left of back-offs, and what attempts wait for."""
     if state.run is None:
         return {}
+    going = goes_on(state.run)  # otherwise nothing new starts, whatever there is room for
     found: dict[TaskId, tuple[WaitView, ...]] = {
-        task.id: (_backoff(task, task.status),) for task in state.order if isinstance(task.status, Backoff)
+        task.id: (_backoff(task, task.status),) for task in state.order if going and isinstance(task.status, Backoff)
     }
     if state.running:
-        found |= _held_up(state, state.run.options)
+        found |= _held_up(state, state.run.options) if going else {}
         attempts = waits_of_attempts(state)
         for id, wait in waits_for_the_pool(state, frozenset(attempts)):
             found.setdefault(id, (wait,))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from bus.wire import TaskId
 from conductor.core.policy import CONDUCTOR_DIED, STOPPED
-from conductor.core.rounds import FAIL_FAST, RESTART_INTENSITY
-from conductor.core.task import RunOptions
+from conductor.core.reasons import gave_up_line
+from conductor.core.reasons import gave_up_text as gave_up_text
 from conductor.core.view import ErrorView, RunView, TaskView, WaitView
 from conductor.core.waits import DEADLOCK_VICTIM, HUNG, STALE_TOKEN
 from conductor.core.why_waits import attempt_wait_text, in_a_deadlock, life_text
@@ -97,10 +97,10 @@ def _ready(task: TaskView, scene: _Scene) -> list[str]:
     view = scene.view
     if view.ended_at is not None:
         return []  # that the run has ended says it all
-    if view.state != "running":
-        return ["It could start, but nothing new is started now."]
     if view.gave_up:
         return [f"It could start, but nothing new is started: {gave_up_text(view.gave_up, view.options)}."]
+    if view.state != "running":
+        return ["It could start, but nothing new is started now."]
     busy = sum(1 for other in view.tasks if other.worker is not None)
     return [f"It could start, but lacks a free worker: {plural(busy, 'worker')} busy."]
 
@@ -154,7 +154,8 @@ def _left_behind(task: TaskView) -> list[str]:
 
 
 def _failed(task: TaskView, scene: _Scene) -> list[str]:
-    return [f"Attempt {task.number} failed: {_error(task)}.", *_left_behind(task)]
+    what = f"Attempt {task.number} failed" if task.number else "Failed"  # a person's task has no attempts
+    return [f"{what}: {_error(task)}.", *_left_behind(task)]
 
 
 def _blocked(task: TaskView, scene: _Scene) -> list[str]:
@@ -186,28 +187,6 @@ def _arrows(path: list[TaskId]) -> str:
 
 def _skipped(task: TaskView, scene: _Scene) -> list[str]:
     return [f"Skipped: {gave_up_text(task.reason or '', scene.view.options)}."]
-
-
-_REASONS: Mapping[str, str] = {
-    FAIL_FAST: "a task failed, and --fail-fast starts nothing more then",
-    "run_timeout": "the time for the whole run is up",
-    "budget_exceeded": "the money for the whole run is spent",
-    "waits_for_people": "only people could let the run go on, and it does not wait for them",
-    "provider_limit": "its workers are held back by their provider, and the run does not wait for that",
-    "unkillable": "what is left of the run cannot be ended",
-}
-
-
-def gave_up_text(reason: str, options: RunOptions | None = None) -> str:
-    """Say why a run gave up, where a code says it; any other reason is text already. `options` tell the limit."""
-    if reason in _REASONS:
-        return _REASONS[reason]
-    if reason != RESTART_INTENSITY:
-        return reason
-    if options is None or options.restart_intensity is None:
-        return "the run gave up: too many attempts failed, and none succeeded in between"
-    limit, window = plural(options.restart_intensity, "failed attempt"), duration(options.restart_window)
-    return f"the run gave up: more than {limit} within {window}, and no success in between"
 
 
 def state_text(state: str) -> str:
@@ -254,7 +233,17 @@ def _over(task: TaskView, view: RunView) -> list[str]:
     by = f" by {person(view.stopped_by)}" if view.stopped_by else ""
     if view.state == "draining":
         return [f"The run is being ended{by}."]
-    return [f"The run has ended: {state_text(view.state)}{by}."] if view.ended_at is not None else []
+    if view.gave_up and view.ended_at is None:
+        return [] if task.status == "ready" else [f"The run {gave_up_line(view.gave_up, view.options)}."]
+    if view.ended_at is None:
+        return []
+    if what := _TAKEN_BACK.get(view.reason or ""):
+        return [f"The run has ended; tasks of it were {what}{by} since, for the next run."]
+    return [f"The run has ended: {state_text(view.state)}{by}."]
+
+
+_TAKEN_BACK: Mapping[str, str] = {"reset": "set back", "retry": "taken up again"}
+"""What was done to tasks of a run that was over, by the reason that it has then."""
 
 
 def _error(task: TaskView) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from bus.wire import Record, dumps
+from conductor.core.giving_up import ESCALATED
 from conductor.runtime import hook_watcher
 from conductor.runtime.hook_watcher import NOT_STARTED
 
@@ -37,9 +38,11 @@ _OF_TYPE: Mapping[str, str] = {
     "TASK_COMPLETE": "task_completed",
     "TASK_FAILED": "task_failed",
     "DEADLOCK_DETECTED": "deadlock",
+    "RUN_ENDED": "run_finished",
 }
 _OF_LIFE: Mapping[str, str] = {"quiet": "stale", "stuck": "stale", "unkillable": "escalated"}
 _RUN_ENDED = "RUN_ENDED"
+_RUN_GAVE_UP = "RUN_GAVE_UP"
 
 
 def events_of(record: Record) -> tuple[str, ...]:
@@ -47,8 +50,9 @@ def events_of(record: Record) -> tuple[str, ...]:
     if record.type == "ATTEMPT_LIFE":
         event = _OF_LIFE.get(str(record.payload.get("life")))
         return (event,) if event else ()
-    if record.type == _RUN_ENDED:
-        return ("escalated", "run_finished") if record.payload.get("state") == "escalated" else ("run_finished",)
+    if record.type == _RUN_GAVE_UP:  # goes before each end of that kind
+        news = record.payload.get("reason") in ESCALATED and not record.payload.get("again")
+        return ("escalated",) if news else ()
     event = _OF_TYPE.get(record.type)
     return (event,) if event else ()
 

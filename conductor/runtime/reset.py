@@ -60,7 +60,9 @@ def take_back(host: Host, replayed: Replayed, tasks: Sequence[str], who: str, cl
         _record(host, replayed, [ControlReceived("reset", who)], clock)
         return Reset(found, True)
     named = _known(replayed, tasks)
-    facts = [ControlReceived("reset", who, id, None, closure) for id in named if (closure := affected(state, [id]))]
+    facts = [
+        ControlReceived("reset", who, id, None, closure, task=id) for id in named if (closure := affected(state, [id]))
+    ]
     _record(host, replayed, facts, clock)
     taken = {id for fact in facts for id in fact.tasks}
     return Reset(tuple(id for id in state.tasks if id in taken), False)

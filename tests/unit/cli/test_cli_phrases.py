@@ -156,7 +156,12 @@ def record(type: str, payload: dict[str, Any], task: str | None = "1.1") -> Reco
         ),
         ("PROVIDER_RESUMED", {"provider": "claude", "why": "time"}, "claude is started again: time"),
         ("PLAN_RELOADED", {"changes": ["new: c"]}, "the run follows the plan as it is now: new: c"),
-        ("RUN_GAVE_UP", {"reason": "it rains"}, "nothing more is started: it rains"),
+        (
+            "RETRY_SCHEDULED",
+            {"number": 2, "delay": 0.0, "error_class": "auth"},
+            "attempt 2 once workers of its kind may start again",
+        ),
+        ("RUN_GAVE_UP", {"reason": "it rains"}, "gave up: it rains; what runs goes on to its end"),
         ("FILE_LOCK", {"filepaths": ["a.py"]}, "locks a.py"),
         ("FILE_UNLOCK", {"filepaths": ["a.py"]}, "unlocks a.py"),
         ("BLOCKED", {"resource": ["a.py"], "waiting_for": ["1"]}, "waits for a.py"),

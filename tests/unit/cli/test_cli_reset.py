@@ -71,6 +71,16 @@ def test_without_a_task_everything_is_set_back_and_nothing_deleted(
     assert call(capsys, over)["tasks"] == []
 
 
+def test_why_tells_of_each_task_that_a_reset_took_along(over: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, over, "a")
+    for task in ("a", "b"):
+        capsys.readouterr()
+        assert run_command_line(["why", str(over), task]) == 0
+        text = capsys.readouterr().out
+        assert "The run has ended; tasks of it were set back by" in text
+        assert "set back to pending by" in text.partition("What happened:")[2]
+
+
 def test_people_are_told_what_was_done_and_what_is_next(over: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["reset", str(over), "c", "a", "--dry-run"]) == 0
     text = capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -288,6 +289,26 @@ def test_without_a_conductor_an_order_is_recorded_in_its_place(
         ("pause", None, f"operator:{operator()}"),
         ("cancel", "1", f"operator:{operator()}"),
     ]
+
+
+def test_words_for_a_worker_that_is_gone_are_not_said_to_be_given(
+    story: Story, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.start(NODES)
+    story.die()
+    assert call(capsys, "steer", story, "1", "faster") == "given to the worker of 1.\n"
+    os.close(story.live.pop(story.attempt("1")))
+    said = call(capsys, "steer", story, "1", "faster")
+    assert said.startswith(
+        "recorded, but the worker of 1 is gone: nobody reads it. No conductor lives now; the next run"
+    )
+
+
+def test_a_pause_may_say_why(story: Story, desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    story.start(NODES)
+    story.die()
+    call(capsys, "pause", story, "-m", "the disk is full")
+    assert desk.recorded[-1].text == "the disk is full"
 
 
 def test_a_track_that_somebody_holds_for_a_moment_is_asked_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from bus.wire import TaskId
+from conductor.cli.frame import totals_text
 from conductor.cli.main import run_command_line
 from conductor.cli.rows import rows_of, seconds_left, totals_of
 from conductor.cli.screen_plain import PlainScreen
@@ -156,6 +158,43 @@ def test_an_order_that_no_conductor_carried_out_yet_is_told_by_why(story: Story,
     story.record(fact)
     assert "`cancel` is ordered by mary; the conductor carries it out." in page("why", "6")
     assert "cancel 6 by mary" in page("why", "6")
+
+
+def test_what_is_ordered_already_is_not_asked_of_people_again(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES)
+    story.end("4")
+    wait(story, "1", "question", id="1a2b3c4d", text="which one?")
+    for verb, target in (("approve", "4"), ("complete", "5"), ("cancel", "6"), ("answer", "1a2b3c4d")):
+        story.record(story.machine.resolve(ControlReceived(verb, MARY, target, "yes", ahead=True)))
+    assert notes(story)["4"] == "approved by mary, the next run goes on with it"
+    assert notes(story)["5"] == "said to be done by mary, the next run goes on with it"
+    assert notes(story)["6"] == "cancelled by mary, the next run goes on with it"
+    text = page("status")
+    assert f"complete {story.track} " not in text
+    assert f"approve {story.track} 4" not in text
+    assert "asks: which one?" not in text
+    assert f"conductor approve {story.track} 4" not in page("why", "4")
+    story.die()
+    assert "`approve` is ordered by mary; the next run goes on with it." in page("why", "4")
+    tasks = {task["id"]: task["ordered"] for task in json.loads(page("status", "--json"))["tasks"]}
+    assert tasks["4"] == {"verb": "approve", "who": MARY}
+    assert (tasks["1"], tasks["6"]) == (None, {"verb": "cancel", "who": MARY})
+
+
+def test_a_run_that_gave_up_says_so_while_its_workers_go_on(story: Story, page: Callable[..., str]) -> None:
+    story.start(NODES, fail_fast=True, max_workers=2)
+    story.end("2", 3)
+    said = "gave up: a task failed, and --fail-fast starts nothing more then; what runs goes on to its end"
+    assert page("status").startswith(f"running ({said}) by pid ")
+    run = json.loads(page("status", "--json"))["run"]
+    assert (run["state"], run["reason"]) == ("running", "fail_fast")
+    assert notes(story)["4"] == "not started: the run gave up"
+    view = story.view()
+    assert seconds_left(view, BEGIN) is None
+    assert "running: gave up, nothing new is started" in totals_text(totals_of(view, BEGIN, None))
+    record = next(one for one in story.records if one.type == "RUN_GAVE_UP")
+    screen = PlainScreen(io.StringIO(), resolve(str(story.track)), story.host, quiet=False)
+    assert str(screen.line(record, {})).endswith(said)
 
 
 def test_the_last_words_of_a_run_name_who_is_waited_for_and_who_cancelled(story: Story) -> None:

@@ -10,6 +10,7 @@ from conductor.core.instructions import StartTimer
 from conductor.core.supervision import ApprovalAsked
 from conductor.core.task import AwaitsApproval, Manual
 from conductor.core.wait_events import WaitBegan, WaitEnded
+from conductor.core.why import why
 from conductor.testing import Play, plan_of, task_of
 
 A = TaskId("a")
@@ -254,3 +255,20 @@ def test_a_paused_run_that_does_not_wait_gives_up(play: Play) -> None:
     play.order("pause", ahead=True).start("a", wait_for_people=False)
     assert play.words == ["RUN_GAVE_UP", "TASK_SKIPPED a", "RUN_ENDED"]
     assert play.view.state == "escalated"
+
+
+def test_who_waits_for_nobody_lets_a_manual_task_run_out_of_its_own_time(play: Play) -> None:
+    play.start(task_of("a", manual=True, timeout=1.0), "b < a", wait_for_people=False)
+    assert play.words == ["MANUAL_OPENED a"]
+    play.fact(TimerFired("manual:a"))
+    assert play.words == ["TASK_FAILED a", "TASK_BLOCKED b", "RUN_ENDED"]
+    assert play.view.state == "failed"
+    assert why(play.view, A, 0.0) == ["Failed: nobody did it within 1s."]
+
+
+def test_what_was_taken_back_after_the_end_of_a_run_is_said_so(play: Play) -> None:
+    play.start("a", "b < a", retries=0).result("a", "fails").order("retry", "a")
+    assert (
+        why(play.view, A, 0.0)[-1]
+        == "The run has ended; tasks of it were taken up again by me since, for the next run."
+    )

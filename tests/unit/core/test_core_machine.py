@@ -213,7 +213,7 @@ def test_fail_fast_starts_nothing_new_lets_running_ones_end_and_skips_the_rest(p
     play.result("b", "fails")
     assert play.words == ["ATTEMPT_ENDED b", "RETRY_SCHEDULED b"]  # no final failure yet
     play.result("a", "missing")
-    assert play.words == ["ATTEMPT_ENDED a", "TASK_FAILED a", "TASK_BLOCKED e"]
+    assert play.words == ["ATTEMPT_ENDED a", "TASK_FAILED a", "RUN_GAVE_UP", "TASK_BLOCKED e"]
     assert play.running == ["c"]
     play.timer("b")
     assert play.launched == []
@@ -233,7 +233,7 @@ def test_fail_fast_skips_what_would_have_been_retried(play: Play) -> None:
 def test_fail_fast_cancels_the_timer_of_a_skipped_task(play: Play) -> None:
     play.start("a", "b", retries=1, fail_fast=True)
     play.result("a", "fails").result("b", "missing")
-    assert play.words == ["ATTEMPT_ENDED b", "TASK_FAILED b", "TASK_SKIPPED a", "RUN_ENDED"]
+    assert play.words == ["ATTEMPT_ENDED b", "TASK_FAILED b", "RUN_GAVE_UP", "TASK_SKIPPED a", "RUN_ENDED"]
     assert play.timers == ["-retry:a"]
 
 

@@ -319,3 +319,11 @@ def test_a_retry_lifts_fail_fast_once_no_failed_task_is_left(play: Play) -> None
     play.result("c").result("a").result("b").result("d").result("e")
     assert set(play.statuses.values()) == {"done"}
     assert play.view.state == "done"
+
+
+def test_what_is_being_cancelled_is_not_taken_up_again_before_it_is(play: Play) -> None:
+    play.start("a", "b", retries=1, max_workers=2).result("b", "fails").order("cancel", "a").order("retry", "a")
+    assert play.refused == "task a is being cancelled, as me ordered: retry it once it is"
+    play.result("a").order("retry", "a")
+    assert play.refused is None
+    play.timer("b").result("a").result("b")

@@ -34,7 +34,7 @@ def test_a_run_out_of_time_starts_nothing_more_and_lets_what_runs_end(play: Play
     assert timers(play) == {"run_timeout": 600.0}
     first = play.running[0]
     play.fact(TimerFired("run_timeout"), after=600)
-    assert (play.told, play.decided) == ([], [])
+    assert (play.launched, play.words) == ([], ["RUN_GAVE_UP"])
     play.result(first)
     assert play.view.state == "escalated"
     assert play.view.reason == "run_timeout"
@@ -116,7 +116,7 @@ def test_a_run_without_money_starts_nothing_more(play: Play) -> None:
     assert budget.spent(play.machine.state, run) == 0.9
     assert play.launched == ["b"]
     play.fact(UsageReported(B, play.attempt("b"), {"cost_usd": 0.1}))
-    assert play.decided == []
+    assert (play.launched, play.words) == ([], ["RUN_GAVE_UP"])
     play.result("b")
     assert (play.view.state, play.view.reason) == ("escalated", "budget_exceeded")
     assert play.seen("c").reason == "budget_exceeded"
@@ -157,7 +157,7 @@ def test_what_cannot_be_ended_keeps_its_slot_until_nothing_else_is_left(play: Pl
     for _ in range(2):
         (other,) = (id for id in play.running if id != "a")
         play.result(other)
-    ended, cancelled = play.decided[-4:-2]
+    ended, _, cancelled = play.decided[-5:-2]
     assert isinstance(ended, AttemptEnded)
     assert (ended.error_class, ended.message, ended.counted) == (
         "unkillable",
@@ -186,7 +186,7 @@ def test_what_cannot_be_ended_is_not_tried_again(play: Play) -> None:
     play.start("a", "b < a", retries=5, timeout=1.0)
     play.fact(AttemptLife(A, play.attempt("a"), "stuck", "", {"overdue": True}))
     unkillable(play, "a")
-    assert play.words == ["ATTEMPT_ENDED a", "TASK_FAILED a", "TASK_BLOCKED b", "RUN_ENDED"]
+    assert play.words == ["ATTEMPT_ENDED a", "RUN_GAVE_UP", "TASK_FAILED a", "TASK_BLOCKED b", "RUN_ENDED"]
     assert play.seen("a").error is not None
 
 

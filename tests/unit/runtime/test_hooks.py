@@ -81,7 +81,10 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         (record("ATTEMPT_LIFE", life="unkillable"), ("escalated",)),
         (record("DEADLOCK_DETECTED"), ("deadlock",)),
         (record("RUN_ENDED", state="done"), ("run_finished",)),
-        (record("RUN_ENDED", state="escalated"), ("escalated", "run_finished")),
+        (record("RUN_GAVE_UP", reason="restart_intensity"), ("escalated",)),
+        (record("RUN_GAVE_UP", reason="fail_fast"), ()),
+        (record("RUN_GAVE_UP", reason="restart_intensity", again=True), ()),
+        (record("RUN_ENDED", state="escalated"), ("run_finished",)),
         (record("PROGRESS"), ()),
     ],
 )
