@@ -13,7 +13,7 @@ from bus.contract import Grant, Host, WaitFile
 from bus.host import FileHost
 from bus.locks import FileStore
 from bus.wire import TaskId
-from conductor.core import apply, deadlock, ends, orders, stops
+from conductor.core import apply, deadlock, ends, orders
 from conductor.core.agenda import Agenda
 from conductor.core.contest import live_waits
 from conductor.core.events import ControlReceived, Decision, Fact, RunResumed
@@ -120,7 +120,6 @@ SUPERVISION: dict[str, Plant] = {
     "deadlock-unseen": replaced(Agenda, "deadlock", lambda self: None),
     "deadlock-of-askers": replaced(deadlock, "live_waits", _people_never_answer),
     "deadlock-of-the-past": replaced(Waiting, "_read", _seen_once),
-    "deadlock-without-a-victim": replaced(stops, "deadlock_of", lambda state, task: None),
     "victim-forgotten": replaced(Machine, "_timers_to_cancel", _cancel_in_any_case),
     "pause-unheeded": replaced(apply, "obey", _obey_all_but_pause),
     "order-repeated": replaced(Messages, "__contains__", _only_messages),

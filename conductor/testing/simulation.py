@@ -124,8 +124,8 @@ class Simulation:
         """Draw what is to be done, and by which rules."""
         random, odd = self.random, self.odd
         supervised, crowded = odd.random() < self.troubles.supervised, odd.random() < self.troubles.crowded
-        self.talkative = 0.9 if crowded else odd.choice(self.troubles.talkative)
-        self.plan = plan or random_plan(random, random.randint(1, 5))
+        self.talkative = 1.0 if crowded else odd.choice(self.troubles.talkative)
+        self.plan = plan or random_plan(random, 5 if crowded else random.randint(1, 5))
         if supervised and plan is None:
             self.plan = supervised_plan(odd, self.plan)
         fixed = {"seed": self.seed, "durability": self.durability}

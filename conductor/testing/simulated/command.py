@@ -69,9 +69,9 @@ class SimulatedCommand:
         self._world.traffic.ended(self.attempt, self._world.moment)
 
     def _live(self) -> Pauses[None]:
-        random = self._world.random
-        for _ in range(random.choice((0, 1, 1, 2, 3))):
-            yield random.choice((0.0, 0.2, 1.0, 30.0))
+        random, crowded = self._world.random, self._world.talkative == 1.0
+        for _ in range(random.choice((0, 1, 1, 2, 3)) + 4 * crowded):
+            yield random.choice((0.0, 0.2, 1.0) if crowded else (0.0, 0.2, 1.0, 30.0))
             self.moved_at = self._world.clock.mono
             hand = attempted(lambda: open_hand(self._worker.spec.bus, self.attempt, fs=self.process))
             if hand is not None:
@@ -122,7 +122,8 @@ class SimulatedCommand:
         odd = self._world.odd
         keys = None if odd.random() < 0.7 else odd.sample(KEYS, k=2)
         self._world.traffic.gives_back(self.attempt, keys)
-        succeeds(lambda: hand.unlock(keys))
+        if succeeds(lambda: hand.unlock(keys)):
+            self._world.traffic.gave_back(self.attempt)
 
     def _await(self, hand: FileHand) -> Pauses[None]:
         """Wait for other tasks, until there is news of each of them."""
@@ -174,7 +175,7 @@ def locked(world: World, who: Actor, hand: FileHand, wanted: Wanted, until: floa
     while True:
         found = attempted(lambda: hand.try_lock(wanted, queue=True))
         if found is not None and not isinstance(found, Busy):
-            traffic.granted(attempt, wanted, [grant.id for grant in found])
+            traffic.granted(attempt, found)
             world.say(who, f"locks {_words(wanted)}")
             return True
         if found is not None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from bus.contract import Grant
 from bus.wire import AttemptId, TaskId
 from conductor.core.conflicts import overlap
 from conductor.core.state import State, Task
@@ -41,17 +42,19 @@ class Traffic:
     waits: dict[AttemptId, Waiting] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     """Ids of grants that were taken by force."""
+    _leaving: dict[AttemptId, dict[str, bool]] = field(default_factory=dict)
+    """Keys that each attempt began to give up, and may still hold."""
     _excused: dict[AttemptId, int] = field(default_factory=dict)
     """When an attempt last stopped to wait without getting what it waited for: it gave up, was stopped, or was killed.
     What was seen of it before may be a deadlock that is none any more."""
 
     # --- what attempts tell -----------------------------------------------------------------------------------------
 
-    def granted(self, attempt: AttemptId, wanted: Wanted, grants: Iterable[str]) -> None:
-        """It was told that it holds all of that, by these grants. Raises LedgerBroken where another holds any of it."""
+    def granted(self, attempt: AttemptId, grants: Iterable[Grant]) -> None:
+        """It was told that it holds these. Raises LedgerBroken where another holds any of it."""
         self.waits.pop(attempt, None)
-        if not self.taken.isdisjoint(grants):
-            return
+        grants = [grant for grant in grants if grant.id not in self.taken]
+        wanted = [(key, grant.shared) for grant in grants for key in grant.keys]
         for other, held in self.held.items():
             meets = other != attempt and _meet(wanted, held.items())
             demand(not meets, f"{attempt} holds {wanted} while {other} holds {held}")
@@ -62,9 +65,13 @@ class Traffic:
     def gives_back(self, attempt: AttemptId, keys: Collection[str] | None = None) -> None:
         """It begins to give up these keys, or all."""
         held = self.held.get(attempt, {})
-        for key in list(held):
-            if keys is None or any(overlap(key, other) for other in keys):
-                del held[key]
+        for key in list(held) if keys is None else keys:
+            if key in held:
+                self._leaving.setdefault(attempt, {})[key] = held.pop(key)
+
+    def gave_back(self, attempt: AttemptId) -> None:
+        """It was told that it holds that no more."""
+        self._leaving.pop(attempt, None)
 
     def gives_up(self, attempt: AttemptId, moment: int) -> None:
         """It begins to leave the place where it waits."""
@@ -74,6 +81,7 @@ class Traffic:
     def ended(self, attempt: AttemptId, moment: int) -> None:
         """Nothing of it writes any more."""
         self.held.pop(attempt, None)
+        self._leaving.pop(attempt, None)
         self.gives_up(attempt, moment)
 
     # --- what the journal tells -------------------------------------------------------------------------------------
@@ -108,11 +116,16 @@ class _Jam:
         others = (other for other in self._members if other != member)
         return waiting.kind == "lock" and any(self._is_in_the_way(other, waiting) for other in others)
 
+    def _may_hold(self, attempt: AttemptId) -> list[tuple[str, bool]]:
+        """What it holds, also what it could not give back."""
+        traffic = self._traffic
+        return [*traffic.held.get(attempt, {}).items(), *traffic._leaving.get(attempt, {}).items()]
+
     def _is_in_the_way(self, other: AttemptId, waiting: Waiting) -> bool:
         wish = self._traffic.waits.get(other)
         ahead = wish is not None and (wish.place is None or waiting.place is None or wish.place < waiting.place)
         wanted = wish.wanted if wish is not None and ahead else ()
-        return _meet(waiting.wanted, self._traffic.held.get(other, {}).items()) or _meet(waiting.wanted, wanted)
+        return _meet(waiting.wanted, self._may_hold(other)) or _meet(waiting.wanted, wanted)
 
     def _is_stuck(self, id: TaskId) -> bool:
         """Tell whether a task cannot be done before the members move."""
