@@ -77,12 +77,13 @@ class Simulation:
         self.disk = ModelDisk(random)
         self.late = self.disk.late = random.choice(self.troubles.late)
         self.disk.is_late = _is_handed_in
+        self.disk.passes = self.clock.advance
         self.disk.faults.no_links = self.odd.random() < self.troubles.no_links
         self.tiny = self.odd.random() < self.troubles.tiny
         """Whether each pass keeps a snapshot."""
         self.accounts = Accounts(Ledger(self.plan, self.options))
         self.set_plan(self.plan)
-        self.traffic = Traffic()
+        self.traffic = Traffic(self._is_taken)
         self.moment = 0
         self.workers: dict[AttemptId, SimulatedWorker] = {}
         self.conductor: SimulatedConductor | None = None
@@ -135,7 +136,7 @@ class Simulation:
 
     def run(self) -> Simulation:
         """Play it to its end. Raises LedgerBroken, InvariantBroken, or whatever else the program let out."""
-        with chance.all_from(self.random, lambda: self.clock.wall), chance.small_limits(self.random, tiny=self.tiny):
+        with chance.all_from(self.random, self.clock), chance.small_limits(self.random, tiny=self.tiny):
             try:
                 for _ in range(MAX_TURNS):
                     if not self.turn():
@@ -323,12 +324,20 @@ class Simulation:
     def launched(self, spec: WorkerSpec) -> None:
         """Check that the intent is on disk before anything of it is done."""
         wanted = f'"attempt":"{spec.attempt}"'.encode()
-        segments = [f"{BUS}/{layout.SEGMENTS}/{name}" for name in self.disk.names(f"{BUS}/{layout.SEGMENTS}")]
-        files = [f"{BUS}/{layout.JOURNAL}", *segments]
-        read = self.disk.durable if self.durability == "power" else self.disk.read
-        demand(
-            any(wanted in read(path) for path in files), f"{spec.attempt} was launched before its dispatch was on disk"
+        lines = self._journal(durable=self.durability == "power")
+        demand(wanted in lines, f"{spec.attempt} was launched before its dispatch was on disk")
+
+    def _journal(self, *, durable: bool = False) -> bytes:
+        """The lines that are on disk, or those that a power cut cannot take."""
+        sealed = [f"{layout.SEGMENTS}/{name}" for name in self.disk.names(f"{BUS}/{layout.SEGMENTS}")]
+        read = self.disk.durable if durable else self.disk.read
+        return b"\n".join(
+            read(f"{BUS}/{path}") for path in [layout.JOURNAL, *sealed] if self.disk.find(f"{BUS}/{path}")
         )
+
+    def _is_taken(self, attempt: AttemptId, key: str) -> bool:
+        marks = [f'"attempt":"{attempt}"'.encode(), b'"how":"taken"', f'"{key}"'.encode()]
+        return any(all(mark in line for mark in marks) for line in self._journal().split(b"\n"))
 
     def command_starts(self, worker: SimulatedWorker) -> None:
         """Check that it may start."""

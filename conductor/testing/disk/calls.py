@@ -374,6 +374,7 @@ class ModelProcess(FileSystem):
     def pause(self, seconds: float) -> None:
         """Wait a moment: others may go on."""
         self._enter("pause")
+        self.disk.passes(seconds)
 
 
 def _upwards(folder: Folder) -> list[Node | None]:

@@ -100,6 +100,8 @@ class Folder:
     durable: dict[str, Node] = field(default_factory=dict)
     pending: list[Change] = field(default_factory=list)
     """Changes that no sync has made durable, oldest first."""
+    by_name: dict[str, list[Change]] = field(default_factory=dict)
+    """The same by the names that they change, without those that are durable."""
     locks: dict[OpenFile, bool] = field(default_factory=dict)
     removed: bool = False
     """It is open somewhere, and has no name any more: nothing can be made in it."""
@@ -121,11 +123,13 @@ class Folder:
         for change in self.pending:
             change.settle()
         self.pending.clear()
+        self.by_name.clear()
 
     def lose_power(self) -> None:
         """Forget what is not durable."""
         self.names = dict(self.durable)
         self.pending.clear()
+        self.by_name.clear()
 
 
 Node: TypeAlias = File | Folder
@@ -147,6 +151,7 @@ class Change:
             else:
                 folder.names[name] = node
             folder.pending.append(self)
+            folder.by_name.setdefault(name, []).append(self)
 
     def settle(self) -> None:
         """Make it durable, after what happened to the same names before."""
@@ -154,11 +159,12 @@ class Change:
             return
         self.settled = True
         for folder, name, node in self.parts:
-            for earlier in folder.pending:
+            line = folder.by_name.get(name, [])
+            for earlier in list(line):
                 if earlier is self:
                     break
-                if any(part[0] is folder and part[1] == name for part in earlier.parts):
-                    earlier.settle()
+                earlier.settle()
+            folder.by_name[name] = [change for change in line if not change.settled]
             if node is None:
                 folder.durable.pop(name, None)
             else:

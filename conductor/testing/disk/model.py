@@ -26,6 +26,8 @@ class ModelDisk:
         """How likely a listing misses a name that another process has just made, from 0 to 1."""
         self.is_late: Callable[[str], bool] = lambda name: True
         """Which names that concerns."""
+        self.passes: Callable[[float], object] = lambda seconds: None
+        """Told how many seconds a process has waited."""
         self._numbers = 1
         self._descriptors = 2
         self._ticks = 0

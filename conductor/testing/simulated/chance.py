@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
 from bus import journal, locks, recovery, reserve, room, snapshots
 from conductor.runtime import driver, left_behind
+from conductor.testing.fakes import FakeClock
 
 PID = 4242
 """Of whoever is asked."""
 
 
 @contextmanager
-def all_from(random: Random, wall: Callable[[], float]) -> Iterator[None]:
-    """Let ids be drawn from `random`, time stamps come from `wall`, and our pid be the same in each run, for as long as
+def all_from(random: Random, clock: FakeClock) -> Iterator[None]:
+    """Let ids be drawn from `random`, all time come from `clock`, and our pid be the same in each run, for as long as
     the context lasts."""
+
+    def wall() -> float:
+        return clock.wall
+
     with (
         mock.patch.object(os, "urandom", random.randbytes),
         mock.patch.object(os, "getpid", return_value=PID),
         mock.patch.object(time, "time", wall),
+        mock.patch.object(time, "monotonic", clock.monotonic),
+        mock.patch.object(locks, "flock_holders", return_value=[]),
     ):
         yield
 

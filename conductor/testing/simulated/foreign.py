@@ -151,6 +151,8 @@ class ForeignHand:
         self._events_went |= name == layout.EVENTS
         if name in (layout.INBOX, layout.QUARANTINE):  # a message that was seen late is looked for there too
             self._sim.accounts.messages.clear()
+        if name in (layout.CONTROL, layout.QUARANTINE):
+            self._sim.accounts.orders.clear()
         return True
 
     def _remove(self, process: ModelProcess, name: str, at: int) -> None:

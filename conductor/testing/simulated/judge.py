@@ -43,9 +43,7 @@ class Judge:
             return
         sim.accounts.recorded(records)
         for record in records:
-            if record.type == "GRANT_GONE" and record.payload["how"] == "taken":
-                sim.traffic.taken.add(record.payload["grant"])
-            elif record.type == "DEADLOCK_DETECTED":
+            if record.type == "DEADLOCK_DETECTED":
                 members = [member["attempt"] for member in record.payload["members"]]
                 sim.traffic.check_deadlock(members, conductor.replayed.machine.state, since=conductor.began)
 

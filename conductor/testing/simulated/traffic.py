@@ -7,7 +7,7 @@ was taken from it by force. It waits from before it stands in the queue until it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from bus.contract import Grant
@@ -37,11 +37,11 @@ class Waiting:
 class Traffic:
     """Holders and waiters."""
 
+    is_taken: Callable[[AttemptId, str], bool]
+    """Tells whether, by the journal, a key was taken from an attempt by force."""
     held: dict[AttemptId, dict[str, bool]] = field(default_factory=dict)
     """Keys that each attempt holds, with whether they are shared."""
     waits: dict[AttemptId, Waiting] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
-    """Ids of grants that were taken by force."""
     _leaving: dict[AttemptId, dict[str, bool]] = field(default_factory=dict)
     """Keys that each attempt began to give up, and may still hold."""
     _excused: dict[AttemptId, int] = field(default_factory=dict)
@@ -53,11 +53,12 @@ class Traffic:
     def granted(self, attempt: AttemptId, grants: Iterable[Grant]) -> None:
         """It was told that it holds these. Raises LedgerBroken where another holds any of it."""
         self.waits.pop(attempt, None)
-        grants = [grant for grant in grants if grant.id not in self.taken]
         wanted = [(key, grant.shared) for grant in grants for key in grant.keys]
         for other, held in self.held.items():
-            meets = other != attempt and _meet(wanted, held.items())
-            demand(not meets, f"{attempt} holds {wanted} while {other} holds {held}")
+            if other != attempt and _meet(wanted, held.items()):
+                wanted = [(key, shared) for key, shared in wanted if not self.is_taken(attempt, key)]
+                left = [(key, shared) for key, shared in held.items() if not self.is_taken(other, key)]
+                demand(not _meet(wanted, left), f"{attempt} holds {wanted} while {other} holds {left}")
         mine = self.held.setdefault(attempt, {})
         for key, shared in wanted:
             mine[key] = shared and mine.get(key, True)
