@@ -68,5 +68,5 @@ def unlock(order: ControlReceived, state: State) -> Completed:
         held = sorted({f"{held} (by {grant.task})" for grant in state.grants.values() for held in grant.keys})
         return Completed(replace(order, refused=f"nobody holds {key}" + (f"; held: {few(held, 10)}" if held else "")))
     tasks = tuple(dict.fromkeys(grant.task for grant in taken))
-    gone = (GrantGone(grant.task, grant.attempt, grant.id, TAKEN) for grant in taken)
+    gone = (GrantGone(grant.task, grant.attempt, grant.id, TAKEN, grant.keys) for grant in taken)
     return Completed(replace(order, tasks=tasks), tuple(gone))
