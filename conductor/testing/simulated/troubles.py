@@ -91,7 +91,7 @@ class Troubles:
     """How likely a command fails."""
     talkative: tuple[float, ...] = (0.0, 0.0, 0.3, 0.9)
     """How likely a command locks, waits or asks when it does something; one of these is drawn."""
-    crowded: float = 0.1
+    crowded: float = 0.03
     """How likely all tasks run side by side, and do little but lock, wait and ask."""
     supervised: float = 0.3
     """How likely a run has gates, tasks for people, locks, effects, and limits."""
