@@ -46,12 +46,9 @@ def signs_text(beat: JsonObject) -> str:
         said.append("its time limit stands still")
     elif left is not None:
         # The beat may be old by now, and for how long it runs is said beside it: what stays true is the limit itself.
-        whole = (
-            f"time limit {duration(round(clock + left))}"
-            if clock is not None
-            else f"{duration(left)} left of its time limit"
-        )
-        said.append(whole)
+        whole = None if clock is None else number(clock + left)
+        told = f"{duration(left)} left of its time limit" if whole is None else f"time limit {duration(round(whole))}"
+        said.append(told)
     said += [text] if (text := _suspended(beat.get("suspended"))) else []
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
@@ -64,7 +61,7 @@ def _ladder(value: Any) -> str:
     kill_in = number(value.get("kill_in"))
     then = f", KILL within {duration(kill_in)}" if kill_in else ""
     over = "its time limit is over; " if value["by"] == "timeout" else ""
-    return f"{over}it is being ended ({str(value.get('signal'))[:4]}{then})"
+    return f"{over}it is being ended ({one_line(str(value.get('signal'))[:4])}{then})"
 
 
 def _suspended(value: Any) -> str:

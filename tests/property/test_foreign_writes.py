@@ -80,6 +80,9 @@ BEAT = {
     "cpu": {"seconds": 1.0, "age": 1.0},
     "files": {"age": 2.0},
     "left": 3.0,
+    "clock": 4.0,
+    "ladder": {"by": "timeout", "signal": "TERM", "kill_in": 3.0},
+    "suspended": [{"pid": 3, "name": "sh"}],
     "stands": False,
 }
 PROC = {"boot": "b", "pid": 7, "start_ticks": 8, "epoch": 1, "namespace": "", "leftovers": "kill", "never_kill": ["x"]}

@@ -42,11 +42,12 @@ from conductor.cli.signs import signs_text
         ),
         ({"ladder": {"by": []}, "suspended": [3]}, ""),
         ({"ladder": 3, "suspended": 3}, ""),
+        ({"clock": 1.7e308, "left": 1.7e308}, None),
         ({"phase": "verify"}, "Its command is done; what it did is verified."),
         ({"phase": "command", "left": None}, ""),
         ({}, ""),
         ({"phase": [], "output": "much", "cpu": {"age": "x"}, "files": None, "left": True, "stands": 1}, ""),
     ],
 )
-def test_signs_are_said_in_a_sentence_and_nonsense_is_passed_over(beat: dict[str, Any], text: str) -> None:
-    assert signs_text(beat) == text
+def test_signs_are_said_in_a_sentence_and_nonsense_is_passed_over(beat: dict[str, Any], text: str | None) -> None:
+    assert signs_text(beat) == text if text is not None else signs_text(beat)
