@@ -447,3 +447,10 @@ def test_what_runs_may_be_waited_for_also_while_a_run_is_ending(play: Play) -> N
     play.waits("f", "question", text="?")
     play.fact(TimerFired("heed"))
     assert play.terminated == ["i"]  # and f, which waits for a person, goes on
+
+
+def test_who_waits_for_what_needs_a_task_that_the_round_leaves_out_waits_for_what_cannot_come(play: Play) -> None:
+    play.start("x", "a", "g < x", only=(TaskId("a"), TaskId("g")))
+    assert play.statuses["x"] == "skipped"
+    play.waits("a", "task", "g")
+    assert play.terminated == ["a"]

@@ -327,3 +327,9 @@ def test_what_is_being_cancelled_is_not_taken_up_again_before_it_is(play: Play) 
     play.result("a").order("retry", "a")
     assert play.refused is None
     play.timer("b").result("a").result("b")
+
+
+def test_words_for_a_worker_between_two_attempts_are_refused_as_nobody_is_there(play: Play) -> None:
+    play.start("a", retries=1).result("a", "fails")
+    said = "task a has no attempt now, and waits for its next one: nobody would read it"
+    assert play.order("steer", "a", "x").refused == said
