@@ -60,7 +60,7 @@ class Outcomes:
         self._found: dict[TaskId, Outcome] = {}
         self._begun: set[TaskId] = set()
         """Those that may still be done without a new attempt."""
-        self._ending = False
+        self._ending = self._gave_up = False
         self._plan: str | None = None
 
     def look(self) -> dict[TaskId, Outcome]:
@@ -72,8 +72,9 @@ class Outcomes:
         for record in self._reader.records_about(self._tasks, self._seq):
             self._seq = record.seq
             self._take(record)
+        ending = self._ending or self._gave_up
         late = Outcome(NOT_STARTED, "the run is ending")
-        lost = {task: late for task in self._tasks if self._ending and task not in self._begun}
+        lost = {task: late for task in self._tasks if ending and task not in self._begun}
         return lost | self._in_vain | self._found
 
     def _take(self, record: Record) -> None:
@@ -96,10 +97,13 @@ class Outcomes:
     def _follow(self, record: Record) -> None:
         """Note whether anything more is started, and which tasks are under way."""
         if record.type in ("RUN_STARTED", "RUN_RESUMED"):  # an order to end binds the conductor that it was given to
-            self._ending = False
+            self._ending = self._gave_up = False
             self._begun = self._begun if record.type == "RUN_RESUMED" else set()
-        elif record.type == "RUN_GAVE_UP" or (record.type == "CONTROL" and record.payload.get("verb") in _ENDING):
-            self._ending = True
+        elif record.type == "RUN_GAVE_UP":
+            self._gave_up = True
+        elif record.type == "CONTROL" and not record.payload.get("refused"):
+            self._ending = self._ending or record.payload.get("verb") in _ENDING
+            self._gave_up = self._gave_up and record.payload.get("verb") != "retry"  # it is said again if that holds
         elif record.task in self._tasks and record.type in ("WORKER_DISPATCHED", "MANUAL_OPENED"):
             self._begun.add(record.task)
         elif record.type in ("RETRY_SCHEDULED", "TASK_SKIPPED") and record.task in self._tasks:

@@ -131,7 +131,9 @@ def _ordered(state: State, event: ControlReceived, moment: Moment) -> None:
         orders.obey(state, event, moment)
         run = state.run
         if event.verb == "retry" and run is not None and run.gave_up == FAIL_FAST and not state.tally[Failed]:
-            run.gave_up, run.told, run.said = None, False, None  # what it gave up for is taken back
+            run.gave_up = run.said = None  # what it gave up for is taken back
+        if event.verb == "retry" and run is not None:
+            run.told = run.heard = False  # whoever waits for a task hopes again, and is told anew where that is in vain
 
 
 def run_gave_up(state: State, event: RunGaveUp, moment: Moment) -> None:

@@ -463,3 +463,14 @@ def test_what_runs_while_the_run_is_ending_is_waited_for(stage: Stage) -> None:
     stage.time.after(1, lambda: stage.tell("TASK_COMPLETE", {}, "1"))
     stage.time.after(2, lambda: stage.tell("TASK_COMPLETE", {}, "3"))
     stage.two.wait("1", "3")
+
+
+def test_who_hoped_again_behind_a_retry_waits_on(stage: Stage) -> None:
+    stage.start("1", "2")
+    stage.tell("RUN_GAVE_UP", {"reason": "fail_fast"})
+    stage.tell("CONTROL", {"verb": "retry", "who": "me", "target": "3", "tasks": ["3"]})
+    with pytest.raises(WaitTimedOut):
+        stage.two.wait("1", timeout=5)
+    stage.tell("RUN_GAVE_UP", {"reason": "fail_fast"})
+    with pytest.raises(TaskNotDone, match="task 1 will not be started"):
+        stage.two.wait("1")

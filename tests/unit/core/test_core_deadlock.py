@@ -454,3 +454,16 @@ def test_who_waits_for_what_needs_a_task_that_the_round_leaves_out_waits_for_wha
     assert play.statuses["x"] == "skipped"
     play.waits("a", "task", "g")
     assert play.terminated == ["a"]
+
+
+def test_a_retry_in_a_run_that_gave_up_lets_waiters_hope_and_tells_them_anew(play: Play) -> None:
+    play.start("f", "i", "x", "y", "g < f", fail_fast=True, retries=0)
+    play.waits("i", "task", "g")
+    play.result("x", "fails")
+    assert play.words[-1:] == ["RUN_GAVE_UP"]
+    play.result("y", "fails").order("retry", "x")
+    assert play.words == ["RUN_GAVE_UP"]  # y has failed still
+    play.order("retry", "y")
+    assert "RUN_GAVE_UP" not in play.words
+    play.result("f")
+    assert "g" in play.launched
