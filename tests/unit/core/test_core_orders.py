@@ -333,3 +333,9 @@ def test_words_for_a_worker_between_two_attempts_are_refused_as_nobody_is_there(
     play.start("a", retries=1).result("a", "fails")
     said = "task a has no attempt now, and waits for its next one: nobody would read it"
     assert play.order("steer", "a", "x").refused == said
+
+
+def test_what_was_skipped_has_nobody_to_read_a_text(play: Play) -> None:
+    play.start("a", "b", only=(TaskId("a"),)).order("steer", "b", "hello")
+    assert play.refused == "task b was skipped: nobody would read it"
+    play.result("a")
