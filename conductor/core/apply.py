@@ -34,10 +34,9 @@ from conductor.core.events import (
     WorkerGone,
 )
 from conductor.core.health import PROVIDER_CLASSES
-from conductor.core.policy import BLAMELESS, FREE, UNKILLABLE
+from conductor.core.policy import BLAMELESS, FAIL_FAST, FREE, UNKILLABLE
 from conductor.core.reload import plan_reloaded
 from conductor.core.rounds import (
-    FAIL_FAST,
     control,
     plan_edited,
     run_ended,

@@ -10,6 +10,9 @@ from conductor.core.task import AwaitsApproval, Cancelled, Manual
 MANUAL_KEY = "manual:"
 """Timers of this prefix end the manual task named behind it, where it has a time limit of its own."""
 
+BY_PLAN = "plan"
+"""Who approves of work whose gate is not in the plan any more."""
+
 TIMED_OUT = "timeout"
 """The order that such a timer gives, and the class of a task that it ends."""
 
@@ -51,6 +54,25 @@ def manual_timer_fired(state: State, task: Task, moment: Moment) -> bool:
 def needs_approval(task: Task) -> bool:
     """Tell whether a task must not begin before somebody approved it."""
     return task.spec.approve == "before" and not task.approved
+
+
+def lets_go(task: Task) -> bool:
+    """Tell whether a task waits for a person whom its plan, read again, does not ask any more. What somebody ordered
+    meanwhile comes first."""
+    match task.status:
+        case _ if task.ordered:
+            return False
+        case Manual():
+            return not task.spec.manual
+        case AwaitsApproval("before", _):
+            return task.spec.approve != "before"
+    return False
+
+
+def release_work(task: Task) -> None:
+    """Let work that waits for approval be done where its plan does not ask for that any more."""
+    if holds_work(task) and task.spec.approve != "after" and not task.ordered:
+        task.ordered = ("approve", BY_PLAN, "")
 
 
 def holds_work(task: Task) -> bool:

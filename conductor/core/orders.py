@@ -13,6 +13,7 @@ from typing import Final
 from bus.wire import TaskId
 from conductor.core.changes import Moment, cell, let_go, set_status, tell
 from conductor.core.events import ControlReceived
+from conductor.core.policy import FAIL_FAST
 from conductor.core.resets import causes, count_open
 from conductor.core.state import State, Task
 from conductor.core.task import (
@@ -171,6 +172,22 @@ def _cancel_refusal(state: State, task: Task, order: ControlReceived) -> str | N
 
 
 def _retry_refusal(state: State, task: Task, order: ControlReceived) -> str | None:
+    return _no_retry(state, task) or _starts_nothing(state, order)
+
+
+def _starts_nothing(state: State, order: ControlReceived) -> str | None:
+    """Say why a retry would come to nothing: it would only take the failure out of what the run ends with."""
+    run = state.run
+    if run is None or run.phase is Phase.ENDED:
+        return None
+    if run.phase is Phase.DRAINING and not order.ahead:  # whoever goes on with it does not end it
+        return "the run is being ended, and starts nothing more: retry after it has ended"
+    if run.gave_up in (None, FAIL_FAST):  # the latter is lifted with the last failed task
+        return None
+    return f"the run gave up ({run.gave_up}), and starts nothing more: retry after it has ended"
+
+
+def _no_retry(state: State, task: Task) -> str | None:
     match task.status:
         case Failed() | Cancelled():
             return None

@@ -33,6 +33,9 @@ says so by this word in `why`."""
 BLAMELESS = frozenset({REBOOT, "deadlock_victim", "stale_token"})
 """Classes of ends that say nothing about how the run does: they are no restarts of its intensity."""
 
+FAIL_FAST = "fail_fast"
+"""Why a run gave up that was to end with its first failed task."""
+
 UNKILLABLE = "unkillable"
 """Class of an attempt that could not be ended: what is left of it keeps what it holds."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core.changes import Moment, cell, ignore, tell
-from conductor.core.gates import holds_work
+from conductor.core.gates import holds_work, lets_go, release_work
 from conductor.core.resets import count_open
 from conductor.core.state import ALIVE, State, Task
 from conductor.core.supervision import PlanReloaded
@@ -38,7 +38,8 @@ def plan_reloaded(state: State, event: PlanReloaded, moment: Moment) -> None:
         state.tasks[spec.id] = task
     state.order = list(state.tasks.values())
     for task in state.order:
-        if _must_wait(state, task):
+        release_work(task)
+        if _must_wait(state, task) or lets_go(task):
             task.status = _after(task)
             tell(task, RELOADED)
     count_open(state)

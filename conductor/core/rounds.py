@@ -7,8 +7,8 @@ from bisect import bisect_left
 from conductor.core import budget, orders
 from conductor.core.changes import Moment, cell, ignore, illegal, let_go
 from conductor.core.events import ControlReceived, PlanEdited, RunEnded, RunResumed, RunStarted
-from conductor.core.gates import holds_work
-from conductor.core.policy import UNKILLABLE
+from conductor.core.gates import holds_work, release_work
+from conductor.core.policy import FAIL_FAST, UNKILLABLE
 from conductor.core.resets import count_open, forget, take_back
 from conductor.core.state import Run, State, Task
 from conductor.core.supervision import RunGaveUp
@@ -24,7 +24,6 @@ from conductor.core.transitions import (
     Phase,
 )
 
-FAIL_FAST = "fail_fast"
 RESTART_INTENSITY = "restart_intensity"
 
 _VERBS = {"drain": "DRAIN", "stop": "STOP", "reset": RESET}
@@ -70,6 +69,7 @@ def run_started(state: State, event: RunStarted, moment: Moment) -> None:
 
 def _renew(task: Task) -> None:
     """Begin a round: what is done stays done; what had ended otherwise gets fresh budgets; the rest keeps its own."""
+    release_work(task)
     if cell(task, RunStarted.TYPE) is IGNORED or holds_work(task):
         return
     if not isinstance(task.status, (Pending, Ready)):

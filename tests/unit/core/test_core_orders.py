@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bus.wire import AttemptId, TaskId
-from conductor.core.events import AttemptEnded, ControlReceived, RunResumed, StopDecided, TaskFailed
+from conductor.core.events import AttemptEnded, ControlReceived, RunResumed, StopDecided, TaskFailed, TimerFired
 from conductor.core.instructions import DeliverText, TerminateWorker
 from conductor.core.supervision import TaskCancelled
 from conductor.core.task import RunOptions
@@ -339,3 +339,24 @@ def test_what_was_skipped_has_nobody_to_read_a_text(play: Play) -> None:
     play.start("a", "b", only=(TaskId("a"),)).order("steer", "b", "hello")
     assert play.refused == "task b was skipped: nobody would read it"
     play.result("a")
+
+
+@pytest.mark.parametrize("why", ["run_timeout", "stop"])
+def test_requirement_16_a_retry_that_would_come_to_nothing_is_refused_and_loses_no_failure(
+    play: Play, why: str
+) -> None:
+    """A run that starts nothing more would only skip the task, and say nothing any more of how it failed."""
+    play.start("a", "b", retries=0, run_timeout=60.0).result("a", "fails")
+    if why == "stop":
+        play.control("drain", "operator:me")
+    else:
+        play.fact(TimerFired("run_timeout"))
+    play.order("retry", "a")
+    assert play.refused is not None
+    assert "starts nothing more: retry after it has ended" in play.refused
+    assert play.statuses["a"] == "failed"
+    if why == "stop":  # whoever takes the run over goes on with it
+        assert play.machine.refusal(ControlReceived("retry", "operator:me", "a", ahead=True)) is None
+    play.result("b")
+    assert play.statuses["a"] == "failed"
+    assert play.order("retry", "a").refused is None

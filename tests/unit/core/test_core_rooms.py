@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bus.wire import AttemptId, TaskId
-from conductor.core.events import RunResumed
+from conductor.core.events import ControlReceived, RunResumed
 from conductor.core.supervision import PlanReloaded
 from conductor.core.task import Group, TaskSpec
 from conductor.core.view import WaitView
@@ -229,6 +229,46 @@ def test_work_that_waits_for_approval_is_kept_by_a_reloaded_plan(play: Play) -> 
     reload(play, "n", task_of("a < n", approve="after"), "b")
     play.order("approve", "a")
     assert play.statuses["a"] == "done"
+
+
+def test_requirement_19_a_reloaded_plan_asks_nobody_whom_it_does_not_name_any_more(play: Play) -> None:
+    """A person's task that became a command runs; a gate that is gone is open, before and behind the work."""
+    gated = [task_of("g", approve="before"), task_of("w", approve="after")]
+    play.start(task_of("m", manual=True), *gated, "z", max_workers=9).result("w")
+    assert {id: play.statuses[id] for id in "mgw"} == dict.fromkeys("mgw", "waiting")
+    reload(play, "m", "g", "w", "z")
+    assert sorted(play.launched) == ["g", "m"]
+    assert play.statuses["w"] == "done"
+    play.result("m").result("g").result("z")
+    assert play.view.state == "done"
+
+
+def test_requirement_19_a_reloaded_plan_asks_a_person_first_where_it_says_so_now(play: Play) -> None:
+    play.start("z", "m < z", "g < z", "r", max_workers=9).order("pause").result("z").result("r", "fails")
+    reload(play, "z", task_of("m < z", manual=True), task_of("g < z", approve="before"), "r")
+    play.order("resume")
+    assert play.launched == []
+    assert [play.seen(id).waits_for[0].kind for id in "mg"] == ["manual", "approval"]
+    play.order("complete", "m").order("approve", "g")
+    assert (play.statuses["m"], play.launched) == ("done", ["g"])
+
+
+def test_what_a_person_has_said_counts_before_the_plan_that_asks_nobody(play: Play) -> None:
+    play.start(task_of("m", manual=True), task_of("g", approve="before"), task_of("w", approve="after"), "z")
+    play.result("w")
+    for verb, id in (("complete", "m"), ("reject", "g"), ("reject", "w")):
+        order = play.machine.resolve(ControlReceived(verb, "operator:me", id, None, ahead=True))
+        play.machine.handle(order, play.now, decides=False)
+        play.journal.append((play.now, order))
+    reload(play, "m", "g", "w", "z")
+    assert [play.statuses[id] for id in "mgw"] == ["done", "failed", "failed"]
+
+
+def test_work_whose_gate_the_next_round_does_not_know_is_done(play: Play) -> None:
+    play.start(task_of("w", approve="after"), "z").result("w").result("z", "stopped").control("stop")
+    assert play.view.state == "stopped"
+    play.start("w", "z")
+    assert (play.statuses["w"], play.running) == ("done", ["z"])
 
 
 def test_a_plan_that_leaves_out_what_runs_is_refused(play: Play) -> None:
