@@ -39,8 +39,17 @@ task_argument: Decorator = click.argument("task", metavar="TASK")
 tasks_argument: Decorator = click.argument("tasks", metavar="TASK…", nargs=-1, required=True)
 """One task or several, by their ids."""
 
+
+def _because(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    return None if text is None else checked(text)
+
+
 because_option: Decorator = click.option(
-    "-m", "--message", metavar="TEXT", help="Why; it is recorded with the order, and shown."
+    "-m",
+    "--message",
+    metavar="TEXT",
+    callback=_because,
+    help="Why; it is recorded with the order, and shown.",
 )
 """What an operator says to his order."""
 
@@ -48,17 +57,44 @@ text_argument: Decorator = click.argument("text", metavar="TEXT", nargs=-1, requ
 """Words for a worker: see `text_of`."""
 
 
+MAX_TEXT = 1 << 16
+"""Bytes of a text for a worker, or of a reason, at most: it is recorded, with a conductor and without one."""
+
+TOO_LONG = f"the text has more than {MAX_TEXT} bytes: put it into a file, and name that"
+
+
 def text_of(words: Sequence[str]) -> str:
-    """Return the text that was given as words; `-` alone stands for what comes on stdin. Raises `usage`."""
+    """Return the text that was given as words; `-` alone stands for what comes on stdin, in UTF-8 whatever the locale.
+
+    Raises `usage`.
+    """
     import sys
 
-    try:
-        text = sys.stdin.read() if tuple(words) == ("-",) else " ".join(words)
-    except UnicodeDecodeError as error:
-        raise click.UsageError("what came on stdin is not valid UTF-8") from error
+    if tuple(words) == ("-",):
+        try:
+            stdin = getattr(sys.stdin, "buffer", None)  # None where it is closed
+            data = stdin.read(MAX_TEXT + 1) if stdin else b""
+            text = "" if len(data) > MAX_TEXT else data.decode()
+        except UnicodeDecodeError as error:
+            raise click.UsageError("what came on stdin is not valid UTF-8") from error
+        if len(data) > MAX_TEXT:
+            raise click.UsageError(TOO_LONG)
+    else:
+        text = " ".join(words)
     if not text.strip():
         raise click.UsageError("the text is empty")
-    return text.rstrip("\n")
+    return checked(text).rstrip("\n")
+
+
+def checked(text: str) -> str:
+    """Return a text that can be recorded. Raises `usage` for one that is too long, or no valid UTF-8."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise click.UsageError("the text is not valid UTF-8") from error
+    if size > MAX_TEXT:
+        raise click.UsageError(TOO_LONG)
+    return text
 
 
 bus_dir_option: Decorator = click.option(

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+import click
 import pytest
 
 from bus.errors import HeldByOther
@@ -15,6 +16,7 @@ from bus.wire import TaskId
 from conductor.cli import ordering, steering
 from conductor.cli.main import VERBS, run_command_line
 from conductor.cli.operator import operator
+from conductor.cli.options import text_of
 from conductor.core.events import ControlReceived
 from conductor.core.wait_events import GrantSeen, WaitBegan
 from conductor.runtime import orders
@@ -153,11 +155,28 @@ def test_a_pause_is_bound_to_the_conductor_and_others_are_not(
     assert [epoch for *_, epoch in conductor.taken] == [conductor.story.host.epoch, None]
 
 
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"x" * 65537, "more than 65536 bytes"), (b"\xff\xfe", "not valid UTF-8"), (b"\n", "is empty")]
+)
+def test_requirement_14_a_text_that_cannot_be_recorded_is_refused_before_anything_is(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, said: str
+) -> None:
+    """With a conductor and without one, whatever the locale makes of stdin."""
+    stdin = io.TextIOWrapper(io.BytesIO(data), encoding="ascii", errors="surrogateescape")
+    monkeypatch.setattr("sys.stdin", stdin)
+    with pytest.raises(click.UsageError, match=said):
+        text_of(["-"])
+    for words in ([data.decode("utf-8", "surrogateescape")], ["x", data.decode("utf-8", "surrogateescape") * 2]):
+        if data != b"\n":
+            with pytest.raises(click.UsageError, match=said):
+                text_of(words)
+
+
 def test_words_for_a_worker_come_from_the_command_line_or_from_stdin(
     conductor: Conductor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(capsys, "steer", conductor.story, "1", "look", "again")
-    monkeypatch.setattr("sys.stdin", io.StringIO("two\nlines\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"two\nlines\n")))
     call(capsys, "steer", conductor.story, "1", "-")
     assert [text for _, _, text, _ in conductor.taken] == ["look again", "two\nlines"]
     assert "the text is empty" in call(capsys, "steer", conductor.story, "1", " ", code=2)
