@@ -32,6 +32,22 @@ def test_a_run_that_crashed_is_steered_and_the_next_one_carries_it_out(project: 
     assert project.statuses() == {"a": "cancelled", "b": "done", "c": "done", "d": "done"}
 
 
+def test_requirement_14_orders_by_file_to_a_run_that_crashed(project: Project) -> None:
+    """The plan is read again by whoever takes the run over; a refused order is shown with the task it was about."""
+    nodes = [gated(project, "a")]
+    project.plan(nodes)
+    crash(project, "a")
+    project.plan([*nodes, project.task("d", after=["a"])])
+    drop(project, "reload")
+    drop(project, "complete", target="a", who="mary")
+    project.open_gate("a")
+    project.run().expect(0)
+    assert project.statuses() == {"a": "done", "d": "done"}
+    for verb, arguments in (("why", ["a"]), ("events", ["--task", "a"])):
+        said = project.call(verb, str(project.track), *arguments).expect(0).out
+        assert "is not for a person" in said
+
+
 def test_what_waits_for_people_is_answered_between_two_runs(project: Project) -> None:
     nodes = [
         project.task("a", approve="after"),
