@@ -98,8 +98,8 @@ def test_requirement_22_who_is_quiet_is_named_and_only_acted_on_where_the_task_s
 def test_requirement_22_who_is_stuck_or_finished_is_named_and_only_who_finished_is_ended(
     project: Project,
 ) -> None:
-    """Stuck: its worker stands still. Finished: its result is there, and its worker does not end. Who waits for the file
-    that its worker locks before it begins is neither."""
+    """Stuck: its worker stands still. Finished: its result is there, and its worker does not end. Who waits for the
+    file that its worker locks before it begins is neither."""
     nodes = [silent(project, id) for id in ("stuck", "finished")]
     nodes += [silent(project, id, files=[f"./{page}"]) for id, page in (("one", "page"), ("two", "x/../page"))]
     run = start(project, *nodes, stale_after="10m", flags=("--on-conflict", "lock"))
