@@ -115,6 +115,8 @@ class Simulation:
         """Whether an error is on its way out: nobody goes on in what cleans up behind it."""
         self._patient_until = self.clock.mono + PATIENCE
         self.repairs = Repairs(self)
+        self._broken: str | None = None
+        """What does not hold, and was said where the conductor catches it."""
         self.judge = Judge(self)
         self.disk.process("shell").mkdir("/track")
         self.disk.root.sync()
@@ -151,6 +153,7 @@ class Simulation:
     def turn(self) -> bool:
         """Let somebody go on, or time pass; False once all is over."""
         self.strikes.heal()
+        demand(self._broken is None, self._broken or "")
         demand(self.clock.mono < self._patient_until, "the run does not come to an end: nothing happens any more")
         if self.conductor is None and (self._errands or self.repairs.damage or not self._over):
             self.conductor = self.new_conductor(self._next_errand())
@@ -325,7 +328,13 @@ class Simulation:
         """Check that the intent is on disk before anything of it is done."""
         wanted = f'"attempt":"{spec.attempt}"'.encode()
         lines = self._journal(durable=self.durability == "power")
-        demand(wanted in lines, f"{spec.attempt} was launched before its dispatch was on disk")
+        self.insist(wanted in lines, f"{spec.attempt} was launched before its dispatch was on disk")
+
+    def insist(self, holds: bool, text: str) -> None:
+        """Demand something where the conductor catches whatever is raised: it is raised again at the next turn."""
+        if not holds:
+            self._broken = text
+        demand(holds, text)
 
     def _journal(self, *, durable: bool = False) -> bytes:
         """The lines that are on disk, or those that a power cut cannot take."""

@@ -12,7 +12,6 @@ from conductor.plan import frozen
 from conductor.runtime.launches import Order
 from conductor.runtime.replay import Replayed
 from conductor.runtime.reset import take_back
-from conductor.testing.ledger import demand
 from conductor.testing.simulated.conductor import BUS, SimulatedConductor
 from conductor.testing.simulated.troubles import Errand
 
@@ -32,7 +31,7 @@ class Stopping(SimulatedConductor):
         return [ControlReceived("drain" if self.errand is Errand.DRAIN else "stop", WHO)]
 
     def _order(self, wanted: LaunchWorker) -> Order:
-        demand(False, f"{wanted.attempt} is launched by who only came to end the run")
+        self._world.insist(False, f"{wanted.attempt} is launched by who only came to end the run")
         return super()._order(wanted)
 
     def _is_done(self) -> bool:

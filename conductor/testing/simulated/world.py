@@ -87,6 +87,10 @@ class World(Protocol):
     def launched(self, spec: WorkerSpec) -> None:
         """A launcher was given this order: the intent must be on disk. Raises LedgerBroken."""
 
+    def insist(self, holds: bool, text: str) -> None:
+        """Demand something where the conductor catches whatever is raised. Raises LedgerBroken, then and at the next
+        turn."""
+
     def command_starts(self, worker: SimulatedWorker) -> None:
         """A worker starts its command. Raises LedgerBroken where it must not."""
 
