@@ -16,8 +16,8 @@ from bus.wire import TaskId
 from conductor.core import apply, deadlock, ends, orders
 from conductor.core.agenda import Agenda
 from conductor.core.contest import live_waits
-from conductor.core.events import ControlReceived, Decision, Fact, RunResumed
-from conductor.core.instructions import CancelTimer, DeliverText, Instruction
+from conductor.core.events import ControlReceived, Decision
+from conductor.core.instructions import CancelTimer, Instruction
 from conductor.core.machine import Machine
 from conductor.core.state import State
 from conductor.core.task import Backoff
@@ -90,15 +90,6 @@ def _taken_is_released(state: State, event: GrantGone, moment: Any) -> None:
     grant_gone(state, replace(event, how="released"), moment)
 
 
-def _delivered_once(self: Machine, fact: Fact) -> list[Instruction]:
-    """What a conductor that died had not delivered stays so."""
-    found = _again(self, fact)
-    return [one for one in found if not isinstance(one, DeliverText)] if isinstance(fact, RunResumed) else found
-
-
-_again = Machine._again
-
-
 def _obey_all_but_pause(state: State, order: ControlReceived, moment: Any) -> None:
     if order.verb != "pause":
         _obey(state, order, moment)
@@ -121,9 +112,8 @@ SUPERVISION: dict[str, Plant] = {
     "deadlock-of-askers": replaced(deadlock, "live_waits", _people_never_answer),
     "deadlock-of-the-past": replaced(Waiting, "_read", _seen_once),
     "victim-forgotten": replaced(Machine, "_timers_to_cancel", _cancel_in_any_case),
-    "pause-unheeded": replaced(apply, "obey", _obey_all_but_pause),
+    "pause-unheeded": replaced(orders, "obey", _obey_all_but_pause),
     "order-repeated": replaced(Messages, "__contains__", _only_messages),
-    "answer-delivered-once": replaced(Machine, "_again", _delivered_once),
     "gate-open": replaced(ends, "needs_approval", lambda task: False),
 }
 """A context for each: the bug is there as long as it lasts."""

@@ -71,7 +71,7 @@ def test_requirement_3_its_successor_is_killed_at_each_call_of_its_recovery() ->
 
 
 def taken_over_to_stop() -> Iterator[Simulation]:
-    """A run whose conductor is killed in the midst of a write to the journal, each in turn, and that is taken over to
+    """A run whose conductor is killed in the midst of a write to the journal, each in turn, and which is taken over to
     be stopped."""
     for write in range(1, 12):
         planned = Planned(Trouble.KILL_CALLER, "conductor 1", write, "append")

@@ -15,6 +15,11 @@ MOST = 1000
 
 CUT = Troubles(kinds=(Trouble.POWER_CUT,))
 REPAIR = Troubles(rare=((Errand.REPAIR, 1.0),))
+CROWD = Troubles(
+    kinds=(Trouble.KILL_WORKER,), crowded=1.0, contained=0.0, whims=(0,), rare=(), interleaving=(2,), most=6
+)
+KILLED = replace(CROWD, kinds=(Trouble.KILL_CONDUCTOR,), contained=0.2, interleaving=(2, 8, 30), most=8, apart=400)
+ORDERS = Troubles(kinds=(Trouble.KILL_CONDUCTOR,), talkative=(0.5,), crowded=0.0, supervised=1.0, whims=(6,), rare=())
 MET = {
     "result-unsynced": CUT,
     "inbox-folder-unsynced": CUT,
@@ -28,17 +33,40 @@ MET = {
     "repair-leaves-a-gap": REPAIR,
     "cut-untold": REPAIR,
     "strangers-taken-for-own": replace(REPAIR, kinds=(Trouble.KILL_CONDUCTOR,)),
+    "lock-without-mutex": CROWD,
+    "lock-by-name-alone": CROWD,
+    "lock-freed-by-the-worker's-death": CROWD,
+    "lock-left": CROWD,
+    "robbed-counts": ORDERS,
+    "deadlock-unseen": CROWD,
+    "deadlock-of-askers": CROWD,
+    "deadlock-of-the-past": CROWD,
+    "victim-forgotten": CROWD,
+    "pause-unheeded": ORDERS,
+    "order-repeated": ORDERS,
+    "gate-open": ORDERS,
 }
 """What to let happen more often than it does by itself: with all seeds alike they are found too, after more of them."""
 
 FOUND_AT = {
-    "inbox-folder-unsynced": 57,
-    "discard-before-commit": 71,
-    "old-attempt-accepted": 31,
-    "old-epoch-accepted": 32,
-    "old-epoch-launches": 68,
-    "edit-hides-timers": 225,
-    "strangers-taken-for-own": 159,
+    "journal-unsynced": 43,
+    "inbox-folder-unsynced": 26,
+    "old-epoch-accepted": 76,
+    "old-epoch-launches": 238,
+    "reset-leaves-dependants": 46,
+    "reset-leaves-events": 29,
+    "reset-forgets-numbers": 46,
+    "edit-hides-timers": 145,
+    "old-attempt-accepted": 9,
+    "strangers-taken-for-own": 17,
+    "lock-without-mutex": 17,
+    "lock-freed-by-the-worker's-death": 9,
+    "lock-left": 3,
+    "robbed-counts": 16,
+    "deadlock-unseen": 17,
+    "deadlock-of-the-past": 21,
+    "victim-forgotten": 23,
+    "order-repeated": 20,
 }
 """The seed that found it when this was written, tried first; the others are found by one of the first twenty."""
 

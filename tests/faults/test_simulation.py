@@ -15,7 +15,7 @@ from conductor.testing.long_run import main
 from conductor.testing.simulated.troubles import CALM, Errand
 
 HOME = Path(__file__).parents[2]
-SEEDS = range(0, 200, 25)
+SEEDS = range(0, 96, 12)
 
 
 @pytest.mark.parametrize("first", SEEDS)

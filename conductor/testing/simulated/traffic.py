@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from bus.contract import Grant
 from bus.wire import AttemptId, TaskId
 from conductor.core.conflicts import overlap
+from conductor.core.health import kind_of
 from conductor.core.state import State, Task
 from conductor.core.task import Backoff, Done, Pending, Ready, Running
 from conductor.testing.ledger import conflict, demand
@@ -148,7 +149,9 @@ class _Jam:
         alone = any(conflict(task.spec, one.spec, run.options) for one in self._tasks)
         used = Counter(name for one in self._tasks for name in one.spec.resources)
         used_up = any(used[name] >= run.options.resources.get(name, 1) for name in task.spec.resources)
-        return alone or full or used_up or len(stuck) >= run.options.max_workers
+        pause = self._state.providers.get(kind_of(task.spec, run.options))
+        tried = pause is not None and pause.probe in self._members  # its kind waits for how that one ends
+        return alone or full or used_up or tried or len(stuck) >= run.options.max_workers
 
 
 def _meet(wanted: Iterable[tuple[str, bool]], others: Iterable[tuple[str, bool]]) -> bool:

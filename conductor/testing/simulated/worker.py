@@ -120,7 +120,7 @@ class SimulatedWorker:
     def _command(self, hand: FileHand) -> Pauses[ExitRecord]:
         """Take the locks that were ordered, run the command, and end it where that is asked for."""
         world = self._world
-        stubborn = world.random.random() < 0.15
+        stubborn = world.random.random() < 0.15 and not self.contained  # nobody else could end it there
         locking = locked(world, self, hand, tuple(self.spec.locks), FOREVER)
         for pause in locking if self.spec.locks else ():
             yield pause
