@@ -50,6 +50,18 @@ MET = {
 
 FOUND_AT = {
     "journal-unsynced": 43,
+    "result-unsynced": 13,
+    "segment-folder-unsynced": 8,
+    "discard-before-commit": 12,
+    "projection-before-commit": 9,
+    "rotation-swapped": 9,
+    "torn-tail-left": 2,
+    "repeated-message-accepted": 2,
+    "quarantine-unexplained": 2,
+    "claim-in-the-way": 11,
+    "foreign-bytes-dropped": 4,
+    "foreign-bytes-unseen": 4,
+    "copy-unsynced": 4,
     "inbox-folder-unsynced": 26,
     "old-epoch-accepted": 76,
     "old-epoch-launches": 238,

@@ -43,6 +43,8 @@ class Judge:
             return
         sim.accounts.recorded(records)
         for record in records:
+            starts = record.type == "WORKER_DISPATCHED" and conductor.errand is not None
+            demand(not starts, f"{record.attempt} is dispatched by who only came to end the run")
             if record.type == "DEADLOCK_DETECTED":
                 members = [member["attempt"] for member in record.payload["members"]]
                 sim.traffic.check_deadlock(members, conductor.replayed.machine.state, since=conductor.began)
