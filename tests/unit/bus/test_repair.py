@@ -485,3 +485,22 @@ def test_a_file_in_the_place_of_a_folder_does_not_keep_a_repair_from_mending_the
     said = repair(root)
     assert any(f"stood in the place of the folder {folder}" in line for line in said)
     assert state(root) == ALL
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_snapshot_that_a_repair_has_set_aside_does_not_come_back_with_the_power(seed: int) -> None:
+    """The next start would miss the records that it tells of."""
+    disk = ModelDisk(Random(seed))
+    filled("/bus", snapshot=True, disk=disk)
+    disk.root.sync()
+    for path in list(disk.paths("/bus")):
+        if path.startswith("/bus/segments/") or path == "/bus/queue.jsonl":
+            disk.write(path, b"")
+            file = disk.find(path)
+            assert file is not None
+            file.sync()
+    assert any("snapshots/" in line for line in repair("/bus", fs=disk.process()))
+    disk.power_cut()
+    host = start("/bus", fs=disk.process())
+    put(host, "next")
+    host.close()
