@@ -492,15 +492,16 @@ def test_a_snapshot_that_a_repair_has_set_aside_does_not_come_back_with_the_powe
     """The next start would miss the records that it tells of."""
     disk = ModelDisk(Random(seed))
     filled("/bus", snapshot=True, disk=disk)
-    disk.root.sync()
     for path in list(disk.paths("/bus")):
         if path.startswith("/bus/segments/") or path == "/bus/queue.jsonl":
             disk.write(path, b"")
-            file = disk.find(path)
-            assert file is not None
-            file.sync()
+    for path in ("/", "/bus", "/bus/segments", "/bus/snapshots", *disk.paths("/bus")):
+        found = disk.find(path)
+        assert found is not None
+        found.sync()
     assert any("snapshots/" in line for line in repair("/bus", fs=disk.process()))
-    disk.power_cut()
-    host = start("/bus", fs=disk.process())
-    put(host, "next")
-    host.close()
+    for text in ("next", "last"):
+        host = start("/bus", fs=disk.process())
+        put(host, text)
+        host.close()
+        disk.power_cut()
