@@ -12,8 +12,10 @@ import pytest
 
 from bus import journal, layout, losses
 from bus.errors import BusCorrupt, BusGone, BusUnsafe, HeldByOther
+from bus.outcomes import DONE, Outcome, Outcomes
 from bus.reader import open_reader
 from bus.repair import repair, told_done
+from bus.wire import TaskId
 from conductor.testing.disk import Killed, ModelDisk
 from tests.unit.bus.journals import NOW, Texts, final, names, put, start, texts
 
@@ -505,3 +507,17 @@ def test_a_snapshot_that_a_repair_has_set_aside_does_not_come_back_with_the_powe
         put(host, text)
         host.close()
         disk.power_cut()
+
+
+def test_who_waits_for_a_task_learns_that_it_is_done_although_the_record_of_it_is_lost(root: Path) -> None:
+    host = start(root)
+    final(host, "TASK_COMPLETE", "a", commit_sha=None, files_modified=[], unblocks=[])
+    for text in ALL:
+        put(host, text)
+    host.checkpoint({"texts": ALL})
+    host.close()
+    next((root / "segments").glob(f"{1:012d}-*.jsonl")).unlink()
+    repair(root)
+    reader = open_reader(root)
+    assert reader.lost()
+    assert Outcomes(reader, [TaskId("a"), TaskId("b")]).look() == {"a": Outcome(DONE)}
