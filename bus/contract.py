@@ -138,9 +138,6 @@ class Reader(Protocol):
         """Yield the records with `seq > since` of these tasks and of the run, in order; those of other tasks may be
         left out."""
 
-    def shows_complete(self, task: TaskId) -> bool:
-        """Tell whether `events/` shows a task as complete: where records were lost, that may be the only word of it."""
-
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
 

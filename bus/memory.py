@@ -126,10 +126,6 @@ class MemoryReader:
         """Yield the records with `seq > since`."""
         return self.records(since)
 
-    def shows_complete(self, task: TaskId) -> bool:
-        """Tell whether the events show a task as complete."""
-        return layout.event_name("TASK_COMPLETE", task) in self._bus.events
-
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the snapshots that are kept, newest first."""
         return reversed(self._bus.snapshots)

@@ -72,9 +72,6 @@ class Outcomes:
         for record in self._reader.records_about(self._tasks, self._seq):
             self._seq = record.seq
             self._take(record)
-        missing = [task for task in self._tasks if task not in self._found]
-        if missing and self._reader.lost():  # the word of it may be among what a repair gave up
-            self._found |= {task: Outcome(DONE) for task in missing if self._reader.shows_complete(task)}
         ending = self._ending or self._gave_up
         late = Outcome(NOT_STARTED, "the run is ending")
         lost = {task: late for task in self._tasks if ending and task not in self._begun}

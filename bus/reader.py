@@ -71,17 +71,6 @@ class FileReader:
         """Yield the records with `seq > since` of these tasks and of the run; those of other tasks may be left out."""
         return self._tail.records(since, (b'"task":null', b'"type":"CONTROL"', *map(_naming, tasks)))
 
-    def shows_complete(self, task: TaskId) -> bool:
-        """Tell whether `events/` shows a task as complete."""
-        events = self.folders.find(layout.EVENTS)
-        if events is None:
-            return False
-        try:
-            self.folders.fs.stat(layout.event_name("TASK_COMPLETE", task), at=events)
-        except FileNotFoundError:
-            return False
-        return True
-
     def snapshots(self) -> Iterator[Snapshot]:
         """Yield the sound snapshots whose place fits the journal, newest first."""
         for kept in snapshots.read_all(self.folders):

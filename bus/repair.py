@@ -278,8 +278,6 @@ class _Repair:
         for seq in [kept.snapshot.seq for kept in losses.ahead(self._folders, last)]:
             self._quarantine.take(layout.snapshot_name(seq), at, f"the journal ends before it, with record {last}")
             self._tell(f"{layout.SNAPSHOTS}/{layout.snapshot_name(seq)}", "was moved to")
-        self._fs.sync(self._folders.fd(layout.QUARANTINE))
-        self._fs.sync(at)  # one that came back with the power would tell the next start of records that it misses
 
     def _publish_lost(self, span: Span, reason: str) -> None:
         body = dumps({"first": span.first, "last": span.last, "reason": reason}).encode() + b"\n"

@@ -245,17 +245,6 @@ def sweep(folders: Folders, owners: set[str]) -> None:
             continue
         try:
             fs.discard(name, tmp)
-        except OSError:  # the folder of an attempt that was never put into its place, or that came back with the power
+        except OSError:  # the folder of an attempt that was never put into its place
             with contextlib.suppress(OSError):  # or something foreign, which harms nobody here
-                _remove_attempt(fs, name, tmp)
-
-
-def _remove_attempt(fs: FileSystem, name: str, tmp: int) -> None:
-    """Remove an attempt's folder, and in it that of its texts."""
-    fd = fs.open_directory(name, at=tmp)
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            fs.remove_folder(layout.IN, fd)
-    finally:
-        fs.close(fd)
-    fs.remove_folder(name, tmp)
+                fs.remove_folder(name, tmp)

@@ -361,9 +361,8 @@ class Simulation:
         return command
 
     def handed_in(self, who: Actor, message: Message) -> None:
-        """Owe it from now on, unless the inbox was taken away in that very moment. What is left of an attempt whose
-        worker is dead may say something when its end is recorded already."""
-        if self.workers[message.attempt].alive and not self.strikes.foreign.surprises(who):
+        """Owe it from now on, unless the inbox was taken away in that very moment."""
+        if not self.strikes.foreign.surprises(who):
             self.accounts.handed_in(message)
 
     def answered(self, who: Actor, question: str, answer: str) -> None:

@@ -84,7 +84,7 @@ class Story:
 
     def _plan_is(self, payload: Mapping[str, Any]) -> None:
         self._plan = self._plans.get(payload.get("plan_sha", ""), self._plan)
-        self._take_back((self._attempts.keys() | self.done) - {spec.id for spec in self._plan.tasks})
+        self._take_back(self._attempts.keys() - {spec.id for spec in self._plan.tasks})
 
     def _take_back(self, tasks: Set[TaskId]) -> None:
         self.done -= tasks

@@ -14,7 +14,6 @@ from bus.outcomes import DONE, Outcomes
 from bus.reader import open_reader
 from bus.times import utc
 from bus.wire import AttemptId, Message, TaskId
-from conductor.testing.disk import Killed
 from conductor.testing.simulated.traffic import Waiting, Wanted
 
 if TYPE_CHECKING:
@@ -175,8 +174,6 @@ def locked(world: World, who: Actor, hand: FileHand, wanted: Wanted, until: floa
     place: tuple[WaitFile, ...] = ()
     while True:
         found = attempted(lambda: hand.try_lock(wanted, queue=True))
-        if who.process.dead:  # killed at a call that tells nobody
-            raise Killed
         if found is not None and not isinstance(found, Busy):
             traffic.granted(attempt, found)
             world.say(who, f"locks {_words(wanted)}")

@@ -42,8 +42,7 @@ class Repairs:
                     worker.command.kill()
 
     def power_cut(self) -> None:
-        """A snapshot may have gone that a repair would rest on; events that a cut journal told of may be back."""
-        self.events_follow = self.events_follow and not self.any
+        """A snapshot may have gone that a repair would have rested on."""
         if self.damage is not None:
             self.damage.wanted = None
 

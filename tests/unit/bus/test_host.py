@@ -154,8 +154,6 @@ def test_what_attempts_and_conductors_of_the_past_left_is_swept(root: Path, host
         (root / "tmp" / name).touch()
     (root / "tmp" / f"00000001.{alive}").mkdir()
     (root / "tmp" / f"00000001.{alive}" / "live").touch()
-    (root / "tmp" / f"00000001.{alive}" / layout.IN).mkdir()
-    (root / "tmp" / f"00000001.{alive}" / layout.IN / layout.answer_name("0a1b2c3d")).touch()
     (root / "tmp" / "operator.y" / "deeper").mkdir(parents=True)
     for attempt in (ATTEMPT, alive):
         (root / "heartbeats" / attempt).touch()

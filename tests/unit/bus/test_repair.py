@@ -12,10 +12,8 @@ import pytest
 
 from bus import journal, layout, losses
 from bus.errors import BusCorrupt, BusGone, BusUnsafe, HeldByOther
-from bus.outcomes import DONE, Outcome, Outcomes
 from bus.reader import open_reader
 from bus.repair import repair, told_done
-from bus.wire import TaskId
 from conductor.testing.disk import Killed, ModelDisk
 from tests.unit.bus.journals import NOW, Texts, final, names, put, start, texts
 
@@ -487,37 +485,3 @@ def test_a_file_in_the_place_of_a_folder_does_not_keep_a_repair_from_mending_the
     said = repair(root)
     assert any(f"stood in the place of the folder {folder}" in line for line in said)
     assert state(root) == ALL
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_snapshot_that_a_repair_has_set_aside_does_not_come_back_with_the_power(seed: int) -> None:
-    """The next start would miss the records that it tells of."""
-    disk = ModelDisk(Random(seed))
-    filled("/bus", snapshot=True, disk=disk)
-    for path in list(disk.paths("/bus")):
-        if path.startswith("/bus/segments/") or path == "/bus/queue.jsonl":
-            disk.write(path, b"")
-    for path in ("/", "/bus", "/bus/segments", "/bus/snapshots", *disk.paths("/bus")):
-        found = disk.find(path)
-        assert found is not None
-        found.sync()
-    assert any("snapshots/" in line for line in repair("/bus", fs=disk.process()))
-    for text in ("next", "last"):
-        host = start("/bus", fs=disk.process())
-        put(host, text)
-        host.close()
-        disk.power_cut()
-
-
-def test_who_waits_for_a_task_learns_that_it_is_done_although_the_record_of_it_is_lost(root: Path) -> None:
-    host = start(root)
-    final(host, "TASK_COMPLETE", "a", commit_sha=None, files_modified=[], unblocks=[])
-    for text in ALL:
-        put(host, text)
-    host.checkpoint({"texts": ALL})
-    host.close()
-    next((root / "segments").glob(f"{1:012d}-*.jsonl")).unlink()
-    repair(root)
-    reader = open_reader(root)
-    assert reader.lost()
-    assert Outcomes(reader, [TaskId("a"), TaskId("b")]).look() == {"a": Outcome(DONE)}
